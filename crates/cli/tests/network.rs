@@ -328,10 +328,10 @@ fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
     wire.assert_exact();
 }
 
-/// Who wakes, or is heard no more, dials anew at once, while what came before is still being written: the same files
-/// come twice.
+/// C-4 among many small files: who wakes, or hears nothing, dials anew at once, while what came before is still being
+/// written: the same files come twice.
 #[test]
-fn small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_anew() {
+fn c4_small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_anew() {
     const DIRECTORIES: u64 = 6;
     const FILES: u64 = 800;
     const STANDS_STILL: Duration = Duration::from_secs(5);

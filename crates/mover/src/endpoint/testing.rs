@@ -21,6 +21,14 @@ pub trait Hold: Send + Sync {
         decision
     }
 
+    /// Before [`Destination::taken`].
+    fn taken(&self, _staged: &Staged) {}
+
+    /// As [`Destination::may_be_named_early`].
+    fn may_be_named_early(&self) -> bool {
+        false
+    }
+
     /// Before [`Destination::discard`].
     fn discard(&self, _ready: &Ready) {}
 
@@ -138,7 +146,12 @@ impl<H: Hold> Destination for HeldUp<H> {
     }
 
     fn taken(&self, staged: &Staged) {
+        self.hold.taken(staged);
         self.null.taken(staged);
+    }
+
+    fn may_be_named_early(&self, _: &Staged) -> bool {
+        self.hold.may_be_named_early()
     }
 
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The receiving side of a transfer at work: a thread that decides, a thread for rounds, and what streams
 //! tell the machine.
 
-use crate::endpoint::{Destination, PartialFile, Ready, Staged};
+use crate::endpoint::{Destination, PartialFile, Ready};
 use crate::event::{Behind, Event, Events};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::FrameBuffer;
@@ -352,10 +352,11 @@ impl ReceiveRun {
                 // Taken out at once: what comes for the same number after this is new.
                 Action::Discard(id) => {
                     if let Some(ready) = self.take_content(id) {
-                        // What comes in its place is decided next, and must not find it.
-                        let may_be_named = |staged: &Staged| self.destination.may_be_named_early(staged);
                         match &ready {
-                            Ready::Staged(staged) if may_be_named(staged) => self.destination.discard(ready),
+                            // What comes in its place is decided next, and must not find it.
+                            Ready::Staged(staged) if self.destination.may_be_named_early(staged) => {
+                                self.destination.discard(ready);
+                            }
                             _ => self.do_soon(Job::Discard(ready)),
                         }
                     }

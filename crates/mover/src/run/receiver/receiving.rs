@@ -123,14 +123,13 @@ impl Receiving for ReceiveRun {
         let now = self.clock.now();
         let taken = state.machine.files_staged(&told, now);
         // Before a round begins that could give them their names.
-        {
-            let held = self.held();
-            for (id, _) in told.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(told, _)| told) {
-                if let Some(HeldContent::Staged(_, staged)) = held.get(id) {
-                    self.destination.taken(staged);
-                }
+        let held = self.held();
+        for ((id, _), taken) in told.iter().zip(&taken) {
+            if *taken && let Some(HeldContent::Staged(_, staged)) = held.get(id) {
+                self.destination.taken(staged);
             }
         }
+        drop(held);
         self.pump(&mut state);
         drop(state);
         for ((id, _), taken) in told.into_iter().zip(taken) {
@@ -342,11 +341,14 @@ fn never_offered() -> Failure {
 mod tests {
     use super::*;
     use crate::endpoint::testing::{HeldUp, Hold};
+    use crate::link::testing::LONG;
+    use crate::mutex::lock;
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::run::transfer::Transfer;
     use crate::transfer::receiver::Limits;
     use std::sync::{Mutex, mpsc};
+    use std::thread::ThreadId;
     use thalweg_wire::message::{TransferMessage, TransferNumber};
     use thalweg_wire::{Evidence, RelativePath};
 
@@ -363,46 +365,105 @@ mod tests {
         fn work(&self) {}
     }
 
-    /// Keeps the numbers of partials that are thrown away.
-    #[derive(Default)]
-    struct Discards(Mutex<Vec<u64>>);
+    /// Keeps the numbers of what is taken, and of what is thrown away with the thread that does it. What is staged has
+    /// its name early. A sync ends at the end of the test.
+    struct Discards {
+        taken: Mutex<Vec<u64>>,
+        discarded: Mutex<Vec<(u64, ThreadId)>>,
+        syncs: Mutex<mpsc::Receiver<()>>,
+    }
 
     impl Hold for Discards {
-        fn discard(&self, ready: &Ready) {
-            let Ready::Partial(partial) = ready else { panic!("nothing is staged") };
-            self.0.lock().unwrap().push(partial.number());
+        fn taken(&self, staged: &Staged) {
+            lock(&self.taken).push(staged.number);
         }
+
+        fn may_be_named_early(&self) -> bool {
+            true
+        }
+
+        fn sync(&self) {
+            let _ = lock(&self.syncs).recv_timeout(LONG);
+        }
+
+        fn discard(&self, ready: &Ready) {
+            let number = match ready {
+                Ready::Partial(partial) => partial.number(),
+                Ready::Staged(staged) => staged.number,
+            };
+            lock(&self.discarded).push((number, std::thread::current().id()));
+        }
+    }
+
+    const ID: EntryId = EntryId(0);
+
+    /// One file of so many bytes was offered and is wanted. Syncs go on when the sender is dropped.
+    fn wanted(size: u64) -> (Arc<ReceiveRun>, Arc<HeldUp<Discards>>, mpsc::Sender<()>) {
+        let (syncs_on, syncs) = mpsc::channel();
+        let (taken, discarded) = (Mutex::default(), Mutex::default());
+        let to = Arc::new(HeldUp::new(Discards { taken, discarded, syncs: Mutex::new(syncs) }));
+        let (wants, wanted) = mpsc::channel();
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let (outbox, events) = (Box::new(Wants(wants)), crate::event::nobody());
+        let limits = Limits::default();
+        let run = ReceiveRun::start(TransferNumber(0), to.clone(), terms, limits, outbox, events).unwrap();
+        let entry = Entry {
+            id: ID,
+            path: RelativePath::new(b"file".to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size, ..Evidence::default() },
+            xattrs: Vec::new(),
+        };
+        run.hear(TransferMessage::Offer(vec![entry])).unwrap();
+        wanted.recv_timeout(LONG).unwrap();
+        (run, to, syncs_on)
+    }
+
+    /// As a stream that wrote it, under this number.
+    fn stage(run: &ReceiveRun, entry: &Arc<Entry>, number: u64) {
+        let staged = Staged { lane: 0, number, name: None, losses: Vec::new() };
+        let digest = Digest([7; 32]);
+        run.files_staged(vec![StagedFile { entry: entry.clone(), digest, staged }]);
+    }
+
+    /// As where a link was lost while one stream wrote it, and the stream in its place brought it again.
+    #[test]
+    fn of_a_file_that_was_staged_twice_the_first_that_is_told_is_taken_and_the_other_thrown_away() {
+        let (run, to, syncs_on) = wanted(1);
+        let [Some(entry)] = &run.small_wanted(&[ID]).unwrap()[..] else { panic!("it is wanted") };
+        stage(&run, entry, 2);
+        stage(&run, entry, 1);
+        assert_eq!(*lock(&to.hold.taken), [2]);
+        assert_eq!(lock(&to.hold.discarded).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
+        drop(syncs_on);
+        run.close();
+    }
+
+    /// Else what comes in its place may be decided first, find it under its name, and lose it.
+    #[test]
+    fn what_may_have_its_name_early_is_gone_when_its_withdrawal_was_heard() {
+        let (run, to, syncs_on) = wanted(1);
+        let [Some(entry)] = &run.small_wanted(&[ID]).unwrap()[..] else { panic!("it is wanted") };
+        stage(&run, entry, 1);
+        run.hear(TransferMessage::Withdraw(vec![(ID, None)])).unwrap();
+        assert_eq!(*lock(&to.hold.discarded), [(1, std::thread::current().id())]);
+        drop(syncs_on);
+        run.close();
     }
 
     /// As where a stream waits for another that begins a large file. Else it has its room until the transfer ends.
     #[test]
     fn a_partial_that_is_begun_for_an_entry_that_was_withdrawn_meanwhile_is_thrown_away() {
-        const ID: EntryId = EntryId(0);
-        let to = Arc::new(HeldUp::<Discards>::default());
-        let (wants, wanted) = mpsc::channel();
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let outbox = Box::new(Wants(wants));
-        let events = crate::event::nobody();
-        let started =
-            ReceiveRun::start(TransferNumber(0), to.clone(), terms, Limits::default(), outbox, events);
-        let run = started.unwrap();
-        let entry = Entry {
-            id: ID,
-            path: RelativePath::new(b"large".to_vec()).unwrap(),
-            kind: Kind::File { sparse: false, marked: false },
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            evidence: Evidence { size: 4 << 20, ..Evidence::default() },
-            xattrs: Vec::new(),
-        };
-        run.hear(TransferMessage::Offer(vec![entry])).unwrap();
-        wanted.recv_timeout(Duration::from_secs(60)).unwrap();
+        let (run, to, syncs_on) = wanted(4 << 20);
         let entry = run.lock().machine.chunks_wanted(ID).unwrap();
         run.hear(TransferMessage::Withdraw(vec![(ID, None)])).unwrap();
         assert!(run.held_or_begun(entry).is_none());
-        assert_eq!(*to.hold.0.lock().unwrap(), [0]);
+        assert_eq!(lock(&to.hold.discarded).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
         assert!(run.partial(ID).is_none());
+        drop(syncs_on);
         run.close();
     }
 }

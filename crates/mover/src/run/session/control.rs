@@ -298,8 +298,7 @@ pub(super) mod tests {
         const SILENCE: Duration = Duration::from_millis(300);
         let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
         let (told, hears) = std::sync::mpsc::channel();
-        let told = std::sync::Mutex::new(told);
-        let session = session_telling(limits, Arc::new(move |event| drop(lock(&told).send(event))));
+        let session = session_telling(limits, Arc::new(move |event| drop(told.send(event))));
         let (ours, _peer_that_says_nothing) = connected(unix_pair());
         session.attach_control(ours).unwrap();
         std::thread::sleep(SILENCE);
