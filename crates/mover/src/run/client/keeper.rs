@@ -152,13 +152,11 @@ impl Keeper {
                     self.dial_streams(scope, patience_left)
                 }
             };
-            if stands {
-                back_off = BACK_OFF.0;
-                self.pause(LOOK_AGAIN);
-            } else {
-                self.pause(back_off.min(patience_left));
-                back_off = (back_off * 2).min(BACK_OFF.1);
-            }
+            let pause = if stands { LOOK_AGAIN } else { back_off.min(patience_left) };
+            back_off = if stands { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
+            let since = Instant::now();
+            self.pause(pause);
+            pulse.slept(Instant::now(), pause, since.elapsed());
         }
     }
 

@@ -4,7 +4,8 @@
 //! since that, or since the path carried enough to be alive; it does not run while the peer says what it waits for, nor
 //! while our own disk does not give what is to be sent, nor before a first stream could be dialled. *Silence* runs
 //! since the peer said anything. None runs while nothing is waited for, nor while a peer that is heard waits for its
-//! share of what its operator lets it move, but patience where there is no link.
+//! share of what its operator lets it move, but patience where there is no link. And none runs while we stand still
+//! ourselves, for who is stopped hears nobody and sends nothing.
 //!
 //! Decides only: time and what was seen come in as arguments.
 
@@ -16,6 +17,10 @@ pub(super) const SILENCE: Duration = Duration::from_secs(4);
 /// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
 /// longer than the stall timeout, until the patience for what was verified is at its end.
 const LIVE_BYTES_PER_S: f64 = 1024.0;
+
+/// Who wakes so much later than it wanted stood still itself: it was stopped (Ctrl-Z, a debugger, a virtual machine
+/// that moved), or the machine had no time for it.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Numbers of which each that grows is progress.
 pub(super) type Progress = [u64; 5];
@@ -124,6 +129,16 @@ impl Pulse {
     /// There is another link.
     pub fn has_new_link(&mut self, now: Instant) {
         self.alive_at = now;
+    }
+
+    /// We wanted to sleep for `wanted`, and slept for `slept`: of what is beyond that we know nothing, if it is much.
+    pub fn slept(&mut self, now: Instant, wanted: Duration, slept: Duration) {
+        let beyond = slept.saturating_sub(wanted);
+        if beyond > STOOD_STILL {
+            self.progressed_at = (self.progressed_at + beyond).min(now);
+            // What the peer said meanwhile, and that it still does, is to be heard first.
+            self.alive_at = now;
+        }
     }
 
     /// For how much longer the user has patience.
@@ -249,6 +264,26 @@ mod tests {
         // What gets across says as much as words.
         assert!(stand.pulse.progressed(stand.at(28), [1, 0, 0, 0, 0]));
         assert_eq!(stand.judge(30, stand.seen(0)), Verdict::Keep);
+    }
+
+    #[test]
+    fn while_we_stand_still_ourselves_no_clock_runs() {
+        let mut stand = Stand::new();
+        let wanted = Duration::from_millis(250);
+        // Stopped for almost all of the patience, 20 s after anything got across.
+        stand.pulse.slept(stand.at(595), wanted, Duration::from_secs(575) + wanted);
+        assert_eq!(stand.judge(595, stand.seen(20)), Verdict::Keep, "it had no time to be heard");
+        assert_eq!(stand.pulse.patience_left(stand.at(595), &LIMITS), Duration::from_secs(580));
+        assert_eq!(stand.judge(599, stand.seen(20)), Verdict::Keep);
+        assert_eq!(stand.judge(600, stand.seen(20)), Verdict::Dial, "and now it had");
+        assert_eq!(stand.judge(626, stand.seen(625)), Verdict::Drop);
+        assert_eq!(stand.judge(1175, stand.seen(1175)), Verdict::GiveUp, "what we waited counts");
+        // A wake that comes a little late is a busy machine, and time all the same.
+        let mut stand = Stand::new();
+        for second in 1..=5 {
+            stand.pulse.slept(stand.at(second), wanted, Duration::from_secs(1));
+        }
+        assert_eq!(stand.judge(5, stand.seen(0)), Verdict::Dial);
     }
 
     #[test]
