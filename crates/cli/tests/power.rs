@@ -12,6 +12,7 @@ use support::chance::{Random, in_time, quick_or_torture, say};
 use support::copies::{LIMIT, digests, local_copy, make_source, wrong_names};
 use support::job::{Running, Strace, with};
 use support::logdisk::{LogDisk, MARK, Told, look_at};
+use support::page_cache::{cached_bytes, forget_cached};
 use support::{Scratch, assert_no_litter, assert_same, noise, wait_until};
 
 /// Two runs: what is there, and the same with files of another size that replace some of it.
@@ -160,7 +161,10 @@ fn i5_what_a_disk_stores_wrongly_is_found_by_reading_back_and_written_again() {
         let ran = Running::start(command).end(LIMIT).expect(0);
         assert!(ran.number("chunks_repaired") > 0, "{}", ran.finished());
         // Nothing of it in memory: what the disk holds counts.
-        std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+        for entry in std::fs::read_dir(&to).unwrap().flatten() {
+            forget_cached(&entry.path());
+            assert!(cached_bytes(&entry.path()).is_none_or(|bytes| bytes == 0), "{:?}", entry.path());
+        }
         assert_same(&from, &to);
         assert_no_litter(&to);
     }

@@ -261,8 +261,14 @@ pub fn bytes_allocated(root: &Path) -> u64 {
         .sum()
 }
 
-/// The most memory that a process ever had, in bytes.
+/// The most memory that a process ever had, in bytes. `None` while it has not become its program: so long it has the
+/// memory of this one.
 pub fn peak_memory(pid: u32) -> Option<u64> {
+    // In this order: once it is another program its memory is its own. Who started it may go on a moment before that.
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    if std::fs::read_link("/proc/self/exe").is_ok_and(|own| own == program) {
+        return None;
+    }
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
