@@ -17,9 +17,23 @@ pub fn program() -> std::ffi::OsString {
 pub fn build_release() -> Result<PathBuf> {
     // Cargo tells what it compiles: in a fresh clone that takes minutes.
     command::run(Command::new(program()).args(["build", "--release", "--package", "thalweg"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
-    Ok(target.join("release/thalweg"))
+    Ok(target().join("release/thalweg"))
+}
+
+/// Builds the program unoptimised and tells where it is.
+///
+/// # Errors
+/// If it does not build.
+pub fn build_debug() -> Result<PathBuf> {
+    // Beside this program, whose libraries are there: by itself it would take them with other features, built anew.
+    let words = ["build", "--quiet", "--package", "thalweg", "--package", "xtask"];
+    command::run(Command::new(self::program()).args(words))?;
+    Ok(target().join("debug/thalweg"))
+}
+
+/// Where cargo builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from)
 }
 
 /// A program that cargo built of one target: of a test, a benchmark.

@@ -8,7 +8,7 @@
 //!
 //! A finding stays in `target/fuzz-run/TARGET/`; when it is fixed, copy it into `fuzz/corpus/TARGET/`.
 
-use crate::{checkout, command};
+use crate::{cargo, checkout, command};
 use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -132,8 +132,7 @@ fn install() -> anyhow::Result<()> {
 
 /// Builds all targets and copies them to where they are run.
 fn build(names: &[String]) -> anyhow::Result<PathBuf> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
+    let target = cargo::target();
     let built = target.join("fuzz-build");
     let status = Command::new("cargo")
         // The pinned stable toolchain of this folder would win over `+nightly` of an outer cargo.

@@ -15,7 +15,7 @@
 //! Since a kernel that nobody else uses is there: what `thalweg doctor --apply` changes of one, `--undo` puts back.
 
 use crate::scratch::Scratch;
-use crate::{cargo, checkout, command, packages, test};
+use crate::{cargo, command, packages, test};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -114,10 +114,8 @@ pub fn run(args: &Args) -> Result<()> {
         ensure!(!args.as_with_amx, "the guest does not start as on a host with AMX: {why}");
         return skipped(&format!("the guest does not start on this host: {why}"));
     }
-    command::run(Command::new(cargo::program()).args(["build", "--quiet", "--package", "thalweg"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
-    let init = init(&target.join("debug/thalweg"), &tests("mover")?, &tests("lab")?)?;
+    let [mover, lab] = unit_tests(["thalweg_mover", "thalweg_lab"])?;
+    let init = init(&cargo::build_debug()?, &mover, &lab)?;
     let said = boot(&scratch, &preload, &init)?;
     let judged = judge(&said);
     if args.verbose || judged.is_err() {
@@ -169,32 +167,16 @@ fn why_not(said: &str) -> &str {
     error.or_else(|| lines.next_back()).unwrap_or("it said nothing")
 }
 
-/// The program with the unit tests of a part.
-fn tests(part: &str) -> Result<PathBuf> {
-    let output = Command::new(cargo::program())
-        .args([
-            "test",
-            "--quiet",
-            "--no-run",
-            "--package",
-            &format!("thalweg-{part}"),
-            "--lib",
-            "--message-format",
-            "json",
-        ])
-        .current_dir(checkout::root())
-        .stderr(Stdio::inherit())
-        .output()?;
-    let mut found = None;
-    for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let message: serde_json::Value = serde_json::from_slice(line)?;
-        if let Some(program) =
-            message["executable"].as_str().filter(|_| message["target"]["name"] == format!("thalweg_{part}"))
-        {
-            found = Some(program.into());
-        }
-    }
-    found.with_context(|| format!("the unit tests of thalweg-{part} were not built"))
+/// The programs with the unit tests of these libraries.
+fn unit_tests(libraries: [&str; 2]) -> Result<[PathBuf; 2]> {
+    // Beside this program, for the same reason as in [`cargo::build_debug`].
+    let packages = ["--package", "thalweg-mover", "--package", "thalweg-lab", "--package", "xtask"];
+    let all = cargo::built(&[&["test", "--quiet", "--lib"], &packages[..]].concat())?;
+    let find = |library: &str| {
+        let built = all.iter().find(|built| built.name == library);
+        built.map(|built| built.program.clone()).with_context(|| format!("{library} has no unit tests"))
+    };
+    Ok([find(libraries[0])?, find(libraries[1])?])
 }
 
 /// What the guest does, as its first process.

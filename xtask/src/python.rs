@@ -71,8 +71,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Where it is: `python` in the directory of builds.
 pub fn home() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    target.map_or_else(|| checkout::root().join("target"), PathBuf::from).join("python")
+    cargo::target().join("python")
 }
 
 /// The package as users have it, beside what its tests use.
@@ -113,16 +112,7 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
             .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
             .arg(wheel),
     )?;
-    command::run(Command::new(cargo::program()).args([
-        "build",
-        "--quiet",
-        "--package",
-        "thalweg",
-        "--profile",
-        profile,
-    ]))?;
-    let built = if is_release { "../release/thalweg" } else { "../debug/thalweg" };
-    let program = home.join(built);
+    let program = if is_release { cargo::build_release()? } else { cargo::build_debug()? };
     Ok(Installed { python, program, home })
 }
 

@@ -1,10 +1,10 @@
 //! The programs of tests, several at once. Most of them wait most of the time, for a link, a daemon or a clock: one
 //! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures
-//! runs by itself afterwards, and at the end, as nobody, what root cannot test.
+//! and failed beside the others runs once more by itself afterwards, and at the end, as nobody, what root cannot test.
 
 use super::{is_ci, skips};
 use crate::cargo::{self, Built};
-use crate::{checkout, command};
+use crate::command;
 use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -21,12 +21,24 @@ use std::time::{Duration, Instant};
 /// How many run at once, each with its own threads. More would make those wait that have work to do.
 const AT_ONCE: usize = 3;
 
-/// Hold what they measure against what must be: of other work beside them they would measure that.
+/// Hold what they measure against what must be: of other work beside them they may have measured that.
 const MEASURING: [&str; 9] =
     ["doctor", "long_way", "path", "predict", "probe", "slots", "testbed", "tune", "why"];
 
 /// Last longest, and begin first: else they would end last, alone.
-const LONG: [&str; 7] = ["bench", "ssh", "hostile", "network", "stream", "objects", "thalweg_mover"];
+const LONG: [&str; 11] = [
+    "bench",
+    "ssh",
+    "hostile",
+    "network",
+    "slots",
+    "doctor",
+    "stream",
+    "why",
+    "objects",
+    "predict",
+    "thalweg_mover",
+];
 
 /// A program that runs longer is ended, and has failed.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -86,9 +98,8 @@ pub fn run() -> Result<()> {
     let home = tempfile::tempdir().context("a directory of nobody's")?;
     let mut ended = Ended::default();
     let by_nobody = by_nobody(&all, home.path(), &mut ended.skipped)?;
-    let (measuring, mut others): (Vec<Built>, Vec<Built>) =
-        all.into_iter().partition(|built| MEASURING.contains(&built.name.as_str()));
-    others.sort_by_key(|built| LONG.iter().position(|long| *long == built.name).unwrap_or(LONG.len()));
+    let mut beside = all;
+    beside.sort_by_key(|built| LONG.iter().position(|long| *long == built.name).unwrap_or(LONG.len()));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // Before what sets it: so the first does nothing here, and the second ends at once.
@@ -96,10 +107,14 @@ pub fn run() -> Result<()> {
         flag::register(signal, stop.clone())?;
     }
     let program = static_program();
-    let jobs =
-        |built: Vec<Built>| built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>();
-    at_once(jobs(others), AT_ONCE, &stop, &mut ended)?;
-    at_once(jobs(measuring), 1, &stop, &mut ended)?;
+    let job = |built: &Built| Job::new(built, program.as_deref());
+    at_once(beside.iter().map(job).collect(), AT_ONCE, &stop, &mut ended)?;
+    let again = ended.take_measuring();
+    if !again.is_empty() {
+        println!("==> by themselves, for they measure and failed beside others: {}", again.join(", "));
+    }
+    let again = beside.iter().filter(|built| again.contains(&built.name)).map(job).collect();
+    at_once(again, 1, &stop, &mut ended)?;
     at_once(by_nobody, 1, &stop, &mut ended)?;
     let unexpected = skips::tell(&ended.skipped);
     let failed = ended.failed.join(", ");
@@ -125,11 +140,11 @@ fn static_program() -> Option<PathBuf> {
         return None;
     }
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let build = ["build", "--quiet", "--package", "thalweg", "--target", &triple];
+    // It only has to start, and shares no library with what is built beside it: unoptimised it takes half the time.
+    let quick = ["--config", "profile.dev.opt-level = 0"];
+    let build = [&["build", "--quiet", "--package", "thalweg", "--target", &triple], &quick[..]].concat();
     command::run(Command::new(cargo::program()).args(build)).ok()?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
-    let built = target.join(triple).join("debug/thalweg");
+    let built = cargo::target().join(triple).join("debug/thalweg");
     let stripped = built.with_file_name("thalweg-static");
     command::run(Command::new("strip").arg("-o").args([&stripped, &built])).ok()?;
     Some(stripped)
@@ -209,6 +224,13 @@ struct Ended {
     failed: Vec<String>,
     /// What was skipped, behind the name of the program.
     skipped: Vec<(String, String)>,
+}
+
+impl Ended {
+    /// Those that failed and may have measured the others' work: no longer among the failed.
+    fn take_measuring(&mut self) -> Vec<String> {
+        self.failed.extract_if(.., |name| MEASURING.contains(&name.as_str())).collect()
+    }
 }
 
 /// Runs all of them, so many at a time, in their order, until they are to `stop`.
@@ -320,6 +342,15 @@ impl Drop for Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_measures_and_failed_is_run_once_more_and_nothing_else() {
+        let failed = ["copy", "slots", "why as nobody", "doctor"].map(str::to_owned).to_vec();
+        let mut ended = Ended { failed, ..Ended::default() };
+        assert_eq!(ended.take_measuring(), ["slots", "doctor"]);
+        assert_eq!(ended.failed, ["copy", "why as nobody"]);
+        assert!(ended.take_measuring().is_empty());
+    }
 
     #[test]
     fn what_nobody_has_to_test_is_lacking_if_it_did_not_run_or_was_skipped_in_part() {
