@@ -475,9 +475,10 @@ pub trait Destination: Send + Sync {
     /// `Space`, `Permission`, `Io`.
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>>;
 
-    /// The transfer takes a file that was staged: it is the one that is to have its name. Before that, it may be thrown
-    /// away, for another stream may have brought the same, or its entry have been withdrawn. Takes no time.
-    fn taken(&self, _staged: &Staged) {}
+    /// The transfer takes the file that was staged in this lane with this number: it is the one that is to have its
+    /// name. Before that, it may be thrown away, for another stream may have brought the same, or its entry have been
+    /// withdrawn. May come when the file has got its final word already, and does nothing then.
+    fn taken(&self, _lane: u32, _number: u64) {}
 
     /// Whether this may have its name before [`finish`](Self::finish), together with others. Then throwing it away
     /// takes no longer than to remove a name.

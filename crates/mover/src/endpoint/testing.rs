@@ -22,7 +22,7 @@ pub trait Hold: Send + Sync {
     }
 
     /// Before [`Destination::taken`].
-    fn taken(&self, _staged: &Staged) {}
+    fn taken(&self, _lane: u32, _number: u64) {}
 
     /// As [`Destination::may_be_named_early`].
     fn may_be_named_early(&self) -> bool {
@@ -145,9 +145,9 @@ impl<H: Hold> Destination for HeldUp<H> {
         self.null.stage(lane, files, together)
     }
 
-    fn taken(&self, staged: &Staged) {
-        self.hold.taken(staged);
-        self.null.taken(staged);
+    fn taken(&self, lane: u32, number: u64) {
+        self.hold.taken(lane, number);
+        self.null.taken(lane, number);
     }
 
     fn may_be_named_early(&self, _: &Staged) -> bool {

@@ -103,7 +103,10 @@ impl Attempts {
     /// The latest failed. After which pause another may begin; `None`: this failure is final. `chance`: a random number
     /// from 0 to 1.
     pub fn failed(&mut self, failure: &Failure, now: Instant, chance: f64) -> Option<Duration> {
-        if !self.heals(failure) || self.without_progress(now) > self.patience {
+        // Where we stood still for longer than the far mover has patience it is there, and the session is not: nobody
+        // made us wait, for once.
+        let is_there = failure.reason == Reason::SessionGone && self.in_row == 0;
+        if !self.heals(failure) || (self.without_progress(now) > self.patience && !is_there) {
             return None;
         }
         let doubled = self.policy.pause.saturating_mul(1 << self.in_row.min(16));
@@ -195,6 +198,19 @@ mod tests {
     }
 
     #[test]
+    fn who_stood_still_itself_has_another_session_once_though_its_patience_is_over() {
+        let (mut attempts, began) = attempts(SPARING);
+        let after = |seconds| began + Duration::from_secs(seconds);
+        attempts.begin();
+        attempts.linked();
+        let gone = failure(FailureKind::Connection).because(Reason::SessionGone);
+        assert_eq!(attempts.failed(&gone, after(3600), 0.0), Some(PAUSE));
+        assert_eq!(attempts.dial(after(3601)), PATIENCE - DIAL_TIMEOUT);
+        attempts.linked();
+        assert_eq!(attempts.failed(&gone, after(3602), 0.0), None, "one that forgets again and again");
+    }
+
+    #[test]
     fn it_is_given_up_when_there_was_no_progress_within_the_patience_and_a_new_link_has_what_is_left_of_it() {
         let (mut attempts, began) = attempts(SPARING);
         let after = |seconds| began + Duration::from_secs(seconds);
@@ -204,6 +220,8 @@ mod tests {
         let lost = failure(FailureKind::Connection);
         assert_eq!(attempts.failed(&lost, after(60), 0.0), Some(PAUSE));
         assert_eq!(attempts.failed(&lost, after(61), 0.0), None);
+        let gone = failure(FailureKind::Connection).because(Reason::SessionGone);
+        assert_eq!(attempts.failed(&gone, after(61), 0.0), None, "it is the second in a row");
         assert_eq!(attempts.dial(after(45)), Duration::from_secs(45));
         attempts.linked();
         assert_eq!(attempts.dial(after(200)), PATIENCE - DIAL_TIMEOUT, "it has time for one dial");

@@ -129,6 +129,9 @@ pub trait Party {
 
 /// Between two looks whether the time of a wait for the peer's last word counts.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Who wakes so much later than it wanted stood still itself: it was stopped (Ctrl-Z, a debugger, a virtual machine
+/// that moved), or the machine had no time for it.
+pub(super) const STOOD_STILL: Duration = Duration::from_secs(1);
 /// So long it does not count at most, whatever the peer says of itself.
 const EXCUSED_MAX: Duration = Duration::from_secs(600);
 /// So long it is waited for at most where somebody asked to stop: most often it is on its way.
@@ -252,7 +255,8 @@ impl<M, B> Common<M, B> {
             let was_excused = is_excused;
             is_excused = may_excuse && outbox.is_some_and(|outbox| outbox.excuses_peer());
             if !was_excused && !is_excused {
-                left = left.saturating_sub(since.elapsed());
+                // While we stand still ourselves (Ctrl-Z) nobody keeps us waiting.
+                left = left.saturating_sub(since.elapsed().min(step + STOOD_STILL));
             }
             if is_given_up {
                 left = left.min(GIVEN_UP_MAX);

@@ -275,8 +275,8 @@ impl Intake {
             }
         }
         self.stage(&mut batch, &mut staged, watch);
-        watch.close(Stage::Create);
         self.run.files_staged(staged);
+        watch.close(Stage::Create);
         Ok(())
     }
 

@@ -160,7 +160,7 @@ impl Offered {
     }
 
     fn take(&self, staged: &[Staged]) {
-        staged.iter().for_each(|staged| self.destination.taken(staged));
+        staged.iter().for_each(|staged| self.destination.taken(staged.lane, staged.number));
     }
 
     /// The same, before the transfer knows of them.

@@ -136,6 +136,8 @@ pub enum Reason {
     TokenNotTaken,
     /// A daemon does not let itself be sent to the other one.
     NoErrands,
+    /// A far mover answers and does not know a session any more.
+    SessionGone,
 }
 
 impl Reason {

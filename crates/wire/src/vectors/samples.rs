@@ -572,6 +572,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::StoreNotAnswered => "store not answered": Reason::StoreNotAnswered;
         Reason::TokenNotTaken => "token not taken": Reason::TokenNotTaken;
         Reason::NoErrands => "no errands": Reason::NoErrands;
+        Reason::SessionGone => "session gone": Reason::SessionGone;
     }
 }
 

@@ -214,7 +214,7 @@ fn stage(to: &dyn Destination, files: &[(&Entry, &[u8])]) -> Vec<Staged> {
     let staged = to.stage(3, &files, &mut Together::new(&Disk::default()));
     assert_eq!(staged.len(), files.len());
     let staged: Vec<Staged> = staged.into_iter().map(Result::unwrap).collect();
-    staged.iter().for_each(|staged| to.taken(staged));
+    staged.iter().for_each(|staged| to.taken(staged.lane, staged.number));
     staged
 }
 
@@ -828,7 +828,7 @@ fn no_link_leads_out(bed: &dyn DestinationBed) {
         }
         let small = [Small { entry: &inside[1], content: &content }];
         for staged in to.stage(3, &small, &mut Together::new(&Disk::default())).into_iter().flatten() {
-            to.taken(&staged);
+            to.taken(staged.lane, staged.number);
             to.sync(&[]).unwrap();
             let _ = to.finish(&inside[1], Ready::Staged(staged), digest_of(&content));
         }

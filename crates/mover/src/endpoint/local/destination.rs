@@ -577,9 +577,9 @@ impl Destination for LocalDestination {
         self.stage_files(lane, files, together)
     }
 
-    fn taken(&self, staged: &Staged) {
-        if is_nursery(staged.lane) {
-            self.nurseries.taken(staged.lane, staged.number);
+    fn taken(&self, lane: u32, number: u64) {
+        if is_nursery(lane) {
+            self.nurseries.taken(lane, number);
         }
     }
 

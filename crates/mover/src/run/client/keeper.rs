@@ -211,8 +211,9 @@ impl Keeper {
                 Dialled::Stands
             }
             Err(failure) if failure.kind == FailureKind::NotFound => {
-                let cause = "the far mover was restarted and does not know the session any more";
-                self.session.close(Some(lost("resume", cause)));
+                let cause = "the far mover does not know the session any more: it was restarted, or waited for us \
+                             for as long as it may";
+                self.session.close(Some(lost("resume", cause).because(Reason::SessionGone)));
                 Dialled::Never
             }
             // Nobody starts it any more.

@@ -9,6 +9,7 @@
 //!
 //! Decides only: time and what was seen come in as arguments.
 
+use crate::run::party::STOOD_STILL;
 use std::time::{Duration, Instant};
 
 /// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
@@ -17,10 +18,6 @@ pub(super) const SILENCE: Duration = Duration::from_secs(4);
 /// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
 /// longer than the stall timeout, until the patience for what was verified is at its end.
 const LIVE_BYTES_PER_S: f64 = 1024.0;
-
-/// Who wakes so much later than it wanted stood still itself: it was stopped (Ctrl-Z, a debugger, a virtual machine
-/// that moved), or the machine had no time for it.
-const STOOD_STILL: Duration = Duration::from_secs(1);
 
 /// Numbers of which each that grows is progress.
 pub(super) type Progress = [u64; 5];

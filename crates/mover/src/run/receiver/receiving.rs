@@ -105,7 +105,8 @@ impl Receiving for ReceiveRun {
         }
         // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
         // twice stays out.
-        let (mut told, mut twice) = (Vec::with_capacity(files.len()), Vec::new());
+        let (mut told, mut places, mut twice) =
+            (Vec::with_capacity(files.len()), Vec::with_capacity(files.len()), Vec::new());
         {
             let mut held = self.held();
             for StagedFile { entry, digest, staged } in files {
@@ -113,25 +114,21 @@ impl Receiving for ReceiveRun {
                 match held.entry(id) {
                     std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
                     std::collections::hash_map::Entry::Vacant(place) => {
-                        place.insert(HeldContent::Staged(entry, staged));
                         told.push((id, digest));
+                        places.push((staged.lane, staged.number));
+                        place.insert(HeldContent::Staged(entry, staged));
                     }
                 }
             }
         }
-        let mut state = self.lock();
         let now = self.clock.now();
-        let taken = state.machine.files_staged(&told, now);
-        // Before a round begins that could give them their names.
-        let held = self.held();
-        for ((id, _), taken) in told.iter().zip(&taken) {
-            if *taken && let Some(HeldContent::Staged(_, staged)) = held.get(id) {
-                self.destination.taken(staged);
-            }
+        let taken = self.lock().machine.files_staged(&told, now);
+        // Before the round that they begin, if no other stream begins it. And not with the lock of what is said and
+        // heard: who makes directories meanwhile has the destination waiting for the disk.
+        for ((lane, number), _) in places.into_iter().zip(&taken).filter(|(_, taken)| **taken) {
+            self.destination.taken(lane, number);
         }
-        drop(held);
-        self.pump(&mut state);
-        drop(state);
+        self.pump(&mut self.lock());
         for ((id, _), taken) in told.into_iter().zip(taken) {
             if !taken && let Some(ready) = self.take_content(id) {
                 self.destination.discard(ready);
@@ -374,8 +371,8 @@ mod tests {
     }
 
     impl Hold for Discards {
-        fn taken(&self, staged: &Staged) {
-            lock(&self.taken).push(staged.number);
+        fn taken(&self, _: u32, number: u64) {
+            lock(&self.taken).push(number);
         }
 
         fn may_be_named_early(&self) -> bool {

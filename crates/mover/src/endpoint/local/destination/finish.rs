@@ -181,9 +181,15 @@ impl LocalDestination {
     fn give_name(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
         self.durability.check()?;
         let path = &entry.path;
-        let nursery = self.nursery_of(path, &ready)?;
+        let nursery = match self.nursery_of(path, &ready) {
+            Ok(nursery) => nursery,
+            Err(failure) => return Err(self.without_place(ready, failure)),
+        };
         let _names = self.while_names_stay();
-        let (place, name) = self.parent_of(path)?;
+        let (place, name) = match self.parent_of(path) {
+            Ok(found) => found,
+            Err(failure) => return Err(self.without_place(ready, failure)),
+        };
         let seen = self.flights.seen(entry.id);
         let mut losses = match ready {
             Ready::Staged(Staged { lane, number, losses, .. }) if nursery.is_some() => {
@@ -356,6 +362,14 @@ impl LocalDestination {
             }
         }
         from.rename(temporary, &place.dir, name, replace).map_err(of_io)
+    }
+
+    /// No place is found for this: what lies in a nursery goes out of it, for it would be shown with the others.
+    fn without_place(&self, ready: Ready, failure: Failure) -> Failure {
+        if matches!(&ready, Ready::Staged(Staged { name: Some(_), .. })) {
+            self.discard_ready(ready);
+        }
+        failure
     }
 
     pub(super) fn discard_ready(&self, ready: Ready) {
