@@ -4,17 +4,23 @@ use crate::{checkout, deb};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// Directories of which a package has every file.
-const WHOLE: [&str; 6] = [
+const WHOLE: [&str; 9] = [
     "packaging/man",
     "packaging/completions",
     "packaging/systemd",
     "packaging/prometheus",
+    "docs",
+    "docs/decisions",
+    "docs/figures",
     "docs/guide",
     "docs/reference",
 ];
+/// Below this pages lie as they do in the clone: they lead to each other.
+const PAGES: &str = "usr/share/doc/thalweg/";
 /// What is done when it is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
@@ -34,6 +40,7 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
             if !installed.insert(asset.installed(&file)) {
                 breaches.push(format!("the Debian package has {} twice", asset.installed(&file)));
             }
+            breaches.extend(misplaced(&file, &asset.installed(&file)));
             taken.insert(file);
         }
     }
@@ -63,6 +70,14 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// What is wrong with the place of a page, if it is one.
+fn misplaced(file: &Path, installed: &str) -> Option<String> {
+    let page = file.strip_prefix(checkout::root()).unwrap_or(file).display().to_string();
+    let is_there = installed.strip_prefix(PAGES).is_some_and(|place| place == page);
+    (page.ends_with(".md") && !is_there)
+        .then(|| format!("the Debian package has {page} as {installed}: its links lead nowhere from there"))
+}
+
 /// What is wrong with the files that an update leaves as their owner changed them: all below /etc, and no others.
 fn not_kept(installed: &BTreeSet<String>, kept: &[String]) -> Vec<String> {
     let lost = installed.iter().filter(|file| file.starts_with("etc/") && !kept.contains(file));
@@ -88,6 +103,14 @@ mod tests {
         let mut breaches = Vec::new();
         check(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_page_lies_where_the_others_find_it() {
+        let page = checkout::root().join("docs/guide/copy.md");
+        assert_eq!(misplaced(&page, "usr/share/doc/thalweg/docs/guide/copy.md"), None);
+        assert!(misplaced(&page, "usr/share/doc/thalweg/guide/copy.md").is_some());
+        assert_eq!(misplaced(&checkout::root().join("packaging/etc/config.toml"), "etc/thalweg/"), None);
     }
 
     #[test]
