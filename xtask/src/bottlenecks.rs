@@ -235,7 +235,8 @@ fn told(rows: &[Value], list: &[&str]) -> String {
     let mut out = format!(
         "\n## Whether the narrowest stage is named\n\nDoes `thalweg why` name a bottleneck that was made on purpose, and is its \
          factor right? Each copy runs with the bottleneck and without it, under the same other limits: the times of both give \
-         the true factor. Goals: {NAMED_AT_LEAST} % are named, {CLOSE_AT_LEAST} % with a factor within {:.0} % of the true one.\n\n\
+         the true factor. Goals: {NAMED_AT_LEAST} % are named, {CLOSE_AT_LEAST} % with a factor within {:.0} % of the true one. \
+         Of a range that is said the true one has to lie in it, and its upper end to be so close.\n\n\
          | | of {} | share, % |\n|---|---|---|\n",
         CLOSE * 100.0,
         tally.runs
@@ -257,7 +258,10 @@ fn told(rows: &[Value], list: &[&str]) -> String {
         let of: Vec<Value> = rows.iter().filter(|row| row["bottleneck"] == name).cloned().collect();
         let tally = Tally::of(&of);
         let values = |key: &str| of.iter().filter_map(|row| row[key].as_f64()).collect::<Vec<_>>();
-        let (factor, said) = (shown(&values("factor")), shown(&values("estimate")));
+        let factor = shown(&values("factor"));
+        let (lows, said) = (values("estimate_low"), shown(&values("estimate")));
+        let is_range = !lows.is_empty() && shown(&lows) != said;
+        let said = if is_range { format!("{} to {said}", shown(&lows)) } else { said };
         let Tally { runs, named, close } = tally;
         let [cost, without] = match all.iter().any(|scenario| scenario.name == name && is_far(scenario)) {
             true => PATH_COSTS.map(|key| wire_costs(runs, values(key))),
