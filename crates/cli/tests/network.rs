@@ -363,10 +363,12 @@ fn c4_small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_
     }
 }
 
-/// C-4: one side stands still for longer than a stall is borne, and goes on.
+/// C-4: one side stands still for longer than a stall is borne, and goes on. While it is the client it loses none of its
+/// patience.
 fn stands_still(is_push: bool, is_client: bool) {
     let wire = Wire::new(is_push);
-    let job = wire.under_way(is_push, ("2s", "60s"), wire.total / 3);
+    let patience = if is_client { "4s" } else { "60s" };
+    let job = wire.under_way(is_push, ("2s", patience), wire.total / 3);
     let pid = if is_client { job.pid() } else { wire.daemon.pid() };
     signal(pid, Signal::SIGSTOP);
     std::thread::sleep(Duration::from_secs(quick_or_torture(5, 60)));
