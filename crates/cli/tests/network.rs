@@ -363,8 +363,8 @@ fn c4_small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_
     }
 }
 
-/// C-4: one side stands still for longer than a stall is borne, and goes on. While it is the client it loses none of its
-/// patience.
+/// C-4: one side stands still for longer than a stall is borne, and goes on. While it is the client it loses none of
+/// its patience.
 fn stands_still(is_push: bool, is_client: bool) {
     let wire = Wire::new(is_push);
     let patience = if is_client { "4s" } else { "60s" };

@@ -78,10 +78,10 @@ impl Packer {
 /// Whether to compress: while a segment is compressed and sent in less time than it is sent as it is, all waiting
 /// included.
 ///
-/// Where the path has a buffer behind the thread, or a rate limit counts the time that passes, compressing goes on while
-/// it waits for what is before it: the frame behind then waits less, by as much. So what counts is what sending a
-/// compressed frame takes, as measured, and not what its bytes would take by themselves: that alone is known until there
-/// was one, and is the whole truth only where nothing goes on meanwhile.
+/// Where the path has a buffer behind the thread, or a rate limit counts the time that passes, compressing goes on
+/// while that empties: the frame behind then waits less, by as much. So what counts is what sending a compressed frame
+/// takes, as measured, and not what its bytes would take by themselves. That is all that is known until there was one,
+/// and the whole truth only where nothing goes on meanwhile.
 ///
 /// What a byte takes to send is known from frames that nothing was compressed for, the one before them neither. While a
 /// thread compresses, the path (or the time that a rate limit asks for) goes on: a frame behind that waits less, or not
