@@ -27,7 +27,7 @@ pub fn build_release() -> Result<PathBuf> {
 pub fn build_debug() -> Result<PathBuf> {
     // Beside this program, whose libraries are there: by itself it would take them with other features, built anew.
     let words = ["build", "--quiet", "--package", "thalweg", "--package", "xtask"];
-    command::run(Command::new(self::program()).args(words))?;
+    command::run(Command::new(program()).args(words))?;
     Ok(target().join("debug/thalweg"))
 }
 

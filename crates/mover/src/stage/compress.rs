@@ -97,7 +97,7 @@ struct Worth {
     /// Seconds that sending a byte takes, of late.
     sending: Option<f64>,
     /// The same from frames that were compressed.
-    guess: Option<f64>,
+    sending_packed: Option<f64>,
     /// Segments in a row that were left alone because sending is fast.
     left_alone: u32,
     /// Segments that are to be left alone now, to know what sending costs; and whether the last one was left alone for
@@ -165,7 +165,7 @@ impl Worth {
         match self.compressed_bytes.take() {
             Some(raw) => {
                 self.was_raw = false;
-                self.guess = of_late(self.guess);
+                self.sending_packed = of_late(self.sending_packed);
                 self.unprobed_bytes += payload_bytes;
                 if self.unprobed_bytes >= raw.saturating_mul(UNPROBED_MAX) {
                     (self.unprobed_bytes, self.probes) = (0, PROBES);
@@ -178,7 +178,7 @@ impl Worth {
 
     /// Whether a segment gets away sooner compressed, as far as that is known.
     fn repays(&self) -> bool {
-        match (self.cost, self.sending, self.guess) {
+        match (self.cost, self.sending, self.sending_packed) {
             (Some((cost, saving)), Some(sending), Some(compressed)) => {
                 cost <= saving * sending || cost + compressed * (1.0 - saving) <= REPAYS_MAX * sending
             }

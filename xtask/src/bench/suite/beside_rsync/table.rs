@@ -79,7 +79,8 @@ pub fn table(results: &Results) -> Result<String> {
     write!(
         out,
         "\nSeconds are medians of {runs} interleaved runs over loopback (shortest–longest), final sync included; every copy was \
-         compared afterwards. What rsync took is the median of the rounds' ratios, not the ratio of the medians. CPU is that of all processes of both sides. {}. rsync's daemon does not encrypt. \
+         compared afterwards. What rsync took is the median of the rounds' ratios, not the ratio of the medians. CPU is that \
+         of all processes of both sides. {}. rsync's daemon does not encrypt. \
          {}; {}; {}{}.{weak}\n",
         sizes.join("; "),
         tell::machine_of(about),
