@@ -302,7 +302,9 @@ fn a_write_that_fails_in_flight_names_path_and_range_and_the_chunk_never_counts(
         assert!(writes.copies.0.is_empty() && writes.fd().is_none());
         let heard = told.heard();
         let failures: Vec<&String> = heard.iter().filter(|what| what.starts_with("failed")).collect();
-        assert_eq!(failures, [&format!("failed Some(\"dir/x\") Some((0, {SEGMENT}))")], "{disk:?} {heard:?}");
+        // One of those in flight, of which any may end first.
+        let of = |start| format!("failed Some(\"dir/x\") Some(({start}, {}))", start + SEGMENT);
+        assert!(failures == [&of(0)] || failures == [&of(SEGMENT)], "{disk:?} {heard:?}");
         assert!(!heard.iter().any(|what| what.starts_with("written")), "{heard:?}");
         // Whoever waits for the chunk may have it.
         assert_eq!(heard.last().map(String::as_str), Some("given up 0"));
