@@ -1,6 +1,7 @@
 //! The programs of tests, several at once. Most of them wait most of the time, for a link, a daemon or a clock: one
-//! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures
-//! and failed beside the others runs once more by itself afterwards, and at the end, as nobody, what root cannot test.
+//! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. Tests that
+//! failed beside others run once more by themselves ([`Ended::take_second`]), and at the end, as nobody, what root
+//! cannot test.
 
 use super::{is_ci, skips};
 use crate::cargo::{self, Built};
@@ -21,9 +22,14 @@ use std::time::{Duration, Instant};
 /// How many run at once, each with its own threads. More would make those wait that have work to do.
 const AT_ONCE: usize = 3;
 
-/// Hold what they measure against what must be: of other work beside them they may have measured that.
+/// Hold what they measure against what must be: of other work beside them they may have measured that. They may fail
+/// beside others.
 const MEASURING: [&str; 9] =
     ["doctor", "long_way", "path", "predict", "probe", "slots", "testbed", "tune", "why"];
+
+/// How many tests of other programs may fail beside others and succeed by themselves. Each is told at the end, and is a
+/// fault to be mended, of the test or of what it tests; but one is no reason to leave untested what comes behind.
+const UNSTEADY_MAX: usize = 2;
 
 /// Last longest, and begin first: else they would end last, alone.
 const LONG: [&str; 11] = [
@@ -109,15 +115,23 @@ pub fn run() -> Result<()> {
     let program = static_program();
     let job = |built: &Built| Job::new(built, program.as_deref());
     at_once(beside.iter().map(job).collect(), AT_ONCE, &stop, &mut ended)?;
-    let again = ended.take_measuring();
-    if !again.is_empty() {
-        println!("==> by themselves, for they measure and failed beside others: {}", again.join(", "));
+    let second = ended.take_second();
+    if !second.is_empty() {
+        println!("==> by themselves, for they failed beside others: {}", tests_of(&second));
     }
-    let again = beside.iter().filter(|built| again.contains(&built.name)).map(job).collect();
-    at_once(again, 1, &stop, &mut ended)?;
+    let again = second.iter().filter_map(|failed| {
+        let built = beside.iter().find(|built| built.name == failed.name)?;
+        Some(Job::again(built, program.as_deref(), &failed.tests))
+    });
+    at_once(again.collect(), 1, &stop, &mut ended)?;
     at_once(by_nobody, 1, &stop, &mut ended)?;
     let unexpected = skips::tell(&ended.skipped);
-    let failed = ended.failed.join(", ");
+    let unsteady = ended.unsteady(second);
+    if !unsteady.is_empty() {
+        println!("unsteady (failed beside others, see above, and succeeded alone): {}", tests_of(&unsteady));
+    }
+    let failed: Vec<&str> = ended.failed.iter().map(|failed| failed.name.as_str()).collect();
+    let failed = failed.join(", ");
     ensure!(
         failed.is_empty(),
         "tests failed in {failed}: `cargo test --workspace` with that name runs them alone"
@@ -210,6 +224,13 @@ impl Job {
         Job { name: built.name.clone(), program: built.program.clone(), command, wanted: &[] }
     }
 
+    /// Of these tests alone.
+    fn again(built: &Built, static_program: Option<&Path>, tests: &[String]) -> Job {
+        let mut job = Job::new(built, static_program);
+        job.command.arg("--exact").args(tests);
+        job
+    }
+
     fn by_nobody(name: String, program: PathBuf, wanted: &'static [&'static str], home: &Path) -> Job {
         let mut command = as_nobody(home);
         command.arg(&program).arg("--exact").args(wanted);
@@ -220,17 +241,47 @@ impl Job {
 /// What became of programs.
 #[derive(Default)]
 struct Ended {
-    /// The names of those that failed.
-    failed: Vec<String>,
+    failed: Vec<Failed>,
     /// What was skipped, behind the name of the program.
     skipped: Vec<(String, String)>,
 }
 
-impl Ended {
-    /// Those that failed and may have measured the others' work: no longer among the failed.
-    fn take_measuring(&mut self) -> Vec<String> {
-        self.failed.extract_if(.., |name| MEASURING.contains(&name.as_str())).collect()
+/// A program that failed.
+#[derive(Debug, Clone, PartialEq)]
+struct Failed {
+    name: String,
+    /// Those of its tests that did; none where the program itself did.
+    tests: Vec<String>,
+}
+
+impl Failed {
+    fn measures(&self) -> bool {
+        MEASURING.contains(&self.name.as_str())
     }
+}
+
+impl Ended {
+    /// Those that get a second run, no longer among the failed: of programs that measure all, of others as long as there
+    /// are no more tests than may be unsteady. None of those that nobody ran, which were alone.
+    fn take_second(&mut self) -> Vec<Failed> {
+        let others = self.failed.iter().filter(|failed| !failed.measures()).map(|failed| failed.tests.len());
+        let has_few = others.sum::<usize>() <= UNSTEADY_MAX;
+        let may = |failed: &mut Failed| !failed.tests.is_empty() && (failed.measures() || has_few);
+        self.failed.extract_if(.., may).collect()
+    }
+
+    /// Of those that got a second run and did not fail again, what does not measure.
+    fn unsteady(&self, mut second: Vec<Failed>) -> Vec<Failed> {
+        let fails = |name: &str| self.failed.iter().any(|failed| failed.name == name);
+        second.retain(|failed| !failed.measures() && !fails(&failed.name));
+        second
+    }
+}
+
+/// All of them, each with its program.
+fn tests_of(programs: &[Failed]) -> String {
+    let each = programs.iter().map(|failed| format!("{}: {}", failed.name, failed.tests.join(", ")));
+    each.collect::<Vec<String>>().join("; ")
 }
 
 /// Runs all of them, so many at a time, in their order, until they are to `stop`.
@@ -251,9 +302,9 @@ fn at_once(jobs: Vec<Job>, limit: usize, stop: &AtomicBool, ended: &mut Ended) -
             match one.ended()? {
                 None => still.push(one),
                 Some(is_good) => {
-                    let has_run_all = one.tell(&mut ended.skipped)?;
+                    let (has_run_all, tests) = one.tell(&mut ended.skipped)?;
                     if !(is_good && has_run_all) {
-                        ended.failed.push(std::mem::take(&mut one.job.name));
+                        ended.failed.push(Failed { name: std::mem::take(&mut one.job.name), tests });
                     }
                 }
             }
@@ -308,8 +359,8 @@ impl Running {
         }
     }
 
-    /// Tells what it said, and whether all ran that had to.
-    fn tell(&mut self, skipped: &mut Vec<(String, String)>) -> Result<bool> {
+    /// Tells what it said; whether all ran that had to, and the tests that failed and may run again.
+    fn tell(&mut self, skipped: &mut Vec<(String, String)>) -> Result<(bool, Vec<String>)> {
         let mut said = Vec::new();
         self.said.seek(SeekFrom::Start(0))?;
         self.said.read_to_end(&mut said)?;
@@ -319,8 +370,15 @@ impl Running {
         skipped.extend(skips::lines(&said).map(|line| (self.job.name.clone(), line.to_owned())));
         let lacking = lacking(self.job.wanted, &said);
         lacking.iter().for_each(|what| println!("{}: {what}", self.job.name));
-        Ok(lacking.is_empty())
+        let failed = if self.job.wanted.is_empty() { failed_tests(&said) } else { Vec::new() };
+        Ok((lacking.is_empty(), failed))
     }
+}
+
+/// The tests that failed, as libtest lists them at its end; none of a program that did not get there.
+fn failed_tests(said: &str) -> Vec<String> {
+    let Some((_, list)) = said.rsplit_once("\nfailures:\n") else { return Vec::new() };
+    list.lines().map_while(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
 }
 
 /// What is missing of tests that had to run, by what their program said: nobody else does what they skip.
@@ -343,13 +401,37 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
+    fn failed(name: &str, tests: &[&str]) -> Failed {
+        Failed { name: name.to_owned(), tests: tests.iter().map(|&test| test.to_owned()).collect() }
+    }
+
     #[test]
-    fn what_measures_and_failed_is_run_once_more_and_nothing_else() {
-        let failed = ["copy", "slots", "why as nobody", "doctor"].map(str::to_owned).to_vec();
-        let mut ended = Ended { failed, ..Ended::default() };
-        assert_eq!(ended.take_measuring(), ["slots", "doctor"]);
-        assert_eq!(ended.failed, ["copy", "why as nobody"]);
-        assert!(ended.take_measuring().is_empty());
+    fn what_measures_runs_again_and_of_others_few_tests_and_they_are_told() {
+        let (measures, other) = (failed("slots", &["a", "b", "c"]), failed("copy", &["d"]));
+        // A program that did not get to its end, and one that was alone.
+        let not_again = [failed("bench", &[]), failed("kinds as nobody", &[])];
+        let all = [vec![measures.clone(), other.clone()], not_again.to_vec()].concat();
+        let mut ended = Ended { failed: all, ..Ended::default() };
+        let second = ended.take_second();
+        assert_eq!(second, [measures.clone(), other.clone()]);
+        assert_eq!(ended.failed, not_again);
+        assert_eq!(ended.unsteady(second.clone()), [other.clone()]);
+        ended.failed.push(other.clone());
+        assert!(ended.unsteady(second).is_empty(), "it failed again");
+        // Many that fail are no accident.
+        let many = failed("crash", &["e", "f"]);
+        let mut ended = Ended { failed: vec![measures.clone(), other, many], ..Ended::default() };
+        assert_eq!(ended.take_second(), [measures]);
+        assert_eq!(ended.failed.len(), 2);
+    }
+
+    #[test]
+    fn tests_that_failed_are_those_of_the_list_at_the_end() {
+        let said = "test a::b ... FAILED\n\nfailures:\n\n---- a::b stdout ----\n    not this\n\nfailures:\n    a::b\n    \
+                    c\n\ntest result: FAILED. 3 passed; 2 failed\n";
+        assert_eq!(failed_tests(said), ["a::b", "c"]);
+        assert!(failed_tests("test a ... ok\n\ntest result: ok. 1 passed\n").is_empty());
+        assert!(failed_tests("test a ... \nSegmentation fault\n").is_empty());
     }
 
     #[test]
