@@ -31,7 +31,14 @@ impl Packer {
     pub fn new(segment_bytes: usize) -> io::Result<Self> {
         let out = vec![0; zstd::zstd_safe::compress_bound(segment_bytes)];
         let compressor = Compressor::new(LEVEL)?;
-        Ok(Packer { compressor, out, failures: 0, skip: 0, worth: Worth::default(), is_always: false })
+        Ok(Packer {
+            compressor,
+            out,
+            failures: 0,
+            skip: 0,
+            worth: Worth::new(segment_bytes),
+            is_always: false,
+        })
     }
 
     /// From now on it looks at each segment, whatever that takes: for measurements of what it would take.
@@ -83,73 +90,122 @@ impl Packer {
 /// takes, as measured, and not what its bytes would take by themselves. That is all that is known until there was one,
 /// and the whole truth only where nothing goes on meanwhile.
 ///
-/// What a byte takes to send is known from frames that nothing was compressed for, the one before them neither. While a
-/// thread compresses, the path (or the time that a rate limit asks for) goes on: a frame behind that waits less, or not
-/// at all, and says nothing of how long it would have waited. So some two bytes of 34 go out as they are, to know what
-/// sending costs now; and while nothing is compressed because sending is fast, every 32nd segment is all the same, or
-/// one of up to 512 where that takes long, to know what compressing costs.
+/// What sending takes is known from frames behind another one of the same kind. While a thread compresses, the path (or
+/// the time that a rate limit asks for) goes on: a frame behind that waits less, or not at all, and says nothing of how
+/// long it would have waited behind one that went out as it was; and a compressed frame behind those waits for them. So
+/// a stream begins with two segments that are compressed and two that are not. Later some two bytes of 34 go out as
+/// they are, to know what sending costs now; and while nothing is compressed because sending is fast, two of 64 segments
+/// are all the same, or two of up to 1024 where that takes long, to know what compressing costs.
+///
+/// Everything counts by its bytes: a frame of few bytes takes as long as it takes to be waited for, and says little.
 ///
 /// A little that is won is left: compressing takes CPU time, which others may want.
-#[derive(Default)]
 struct Worth {
-    /// Seconds that compressing a byte takes, and the share of it that is saved, of late.
-    cost: Option<(f64, f64)>,
-    /// Seconds that sending a byte takes, of late.
-    sending: Option<f64>,
-    /// The same from frames that were compressed.
-    sending_packed: Option<f64>,
+    segment_bytes: usize,
+    /// Seconds that compressing a byte takes, and the share of it that is saved.
+    cost: OfLate,
+    saving: OfLate,
+    /// Seconds that sending a byte takes as it is, and that sending what became of it takes.
+    sending: OfLate,
+    sending_packed: OfLate,
     /// Segments in a row that were left alone because sending is fast.
     left_alone: u32,
-    /// Segments that are to be left alone now, to know what sending costs; and whether the last one was left alone for
-    /// that.
+    /// Segments that are to be compressed now, and behind them left alone, to know what either costs; whether the latest
+    /// one was for that.
+    trials: u32,
     probes: u32,
-    is_probe: bool,
-    /// Bytes of frames sent compressed since the last of these.
+    is_to_know: bool,
+    /// Bytes of frames sent compressed since the last that were left alone.
     unprobed_bytes: usize,
-    /// The last segment that was compressed; of how many bytes; none since the last frame.
+    /// Of how many bytes the last segment was that was compressed; none since the last frame.
     compressed_bytes: Option<usize>,
-    /// The frame before went out as it was.
-    was_raw: bool,
+    /// Whether the frame before was compressed; none before the first.
+    was_packed: Option<bool>,
 }
 
 /// Share of the time that sending takes, at most, for a segment that is compressed and sent.
 const REPAYS_MAX: f64 = 0.95;
-/// Segments that are left alone while sending is fast, before one is compressed all the same; and what that may cost of
-/// the time that the others take to send, as long as there are no more of them than the upper bound.
-const LEFT_ALONE: (f64, f64) = (31.0, 511.0);
+/// Segments that are left alone while sending is fast, before some are compressed all the same; and what that may cost
+/// of the time that the others take to send, as long as there are no more of them than the upper bound.
+const LEFT_ALONE: (f64, f64) = (62.0, 1022.0);
 const LEFT_ALONE_COST: f64 = 0.02;
-/// Segments that are left alone to know what sending costs. The first follows one that was compressed.
+/// Segments that are compressed, or left alone, to know what that costs. The first follows one of the other kind.
+const TRIALS: u32 = 2;
 const PROBES: u32 = 2;
-/// Times as many bytes are sent compressed before that as a segment has.
+/// Times as many bytes are sent compressed before some are left alone as a segment has.
 const UNPROBED_MAX: usize = 32;
 /// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
 const LATEST: f64 = 0.125;
-/// The same of one that was left alone to know what sending costs: there are few of them, and if buffers had room for
-/// it, those behind it soon tell.
-const LATEST_PROBE: f64 = 0.5;
+/// The same of one that was compressed or left alone to know what that costs: there are few of them, and if buffers had
+/// room for it, those behind it soon tell.
+const LATEST_TO_KNOW: f64 = 0.5;
+
+/// An amount for each byte, of late.
+#[derive(Default)]
+struct OfLate {
+    amount: f64,
+    bytes: f64,
+}
+
+impl OfLate {
+    /// Of so many bytes more; `weight` is what a whole segment of them has in all.
+    fn add(&mut self, amount: f64, bytes: usize, weight: f64, segment_bytes: usize) {
+        let most = segment_bytes as f64 * (1.0 - weight) / weight;
+        let kept = (most / self.bytes.max(1.0)).min(1.0);
+        self.amount = self.amount * kept + amount;
+        self.bytes = self.bytes * kept + bytes as f64;
+    }
+
+    fn of_a_byte(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.amount / self.bytes)
+    }
+}
 
 impl Worth {
+    fn new(segment_bytes: usize) -> Worth {
+        Worth {
+            segment_bytes,
+            cost: OfLate::default(),
+            saving: OfLate::default(),
+            sending: OfLate::default(),
+            sending_packed: OfLate::default(),
+            left_alone: 0,
+            trials: TRIALS,
+            probes: PROBES,
+            is_to_know: false,
+            unprobed_bytes: 0,
+            compressed_bytes: None,
+            was_packed: None,
+        }
+    }
+
     /// Whether the next segment shall be compressed. Asked once for each.
     fn is_tried(&mut self) -> bool {
-        self.is_probe = self.probes > 0;
-        if self.is_probe {
+        self.is_to_know = self.trials > 0 || self.probes > 0;
+        if self.trials > 0 {
+            self.trials -= 1;
+            return true;
+        }
+        if self.probes > 0 {
             self.probes -= 1;
             return false;
         }
-        if !self.repays() && f64::from(self.left_alone) < self.left_alone_max() {
-            self.left_alone += 1;
-            return false;
+        if self.repays() {
+            self.left_alone = 0;
+            return true;
         }
-        self.left_alone = 0;
-        true
+        self.left_alone += 1;
+        if f64::from(self.left_alone) >= self.left_alone_max() {
+            (self.left_alone, self.trials) = (0, TRIALS);
+        }
+        false
     }
 
     /// A segment of `raw` bytes was compressed, to so many if that is worth sending.
     fn compressed(&mut self, raw: usize, packed: Option<usize>, took: Duration) {
-        let saved = packed.map_or(0.0, |packed| 1.0 - packed as f64 / raw.max(1) as f64);
-        let seconds = took.as_secs_f64() / raw.max(1) as f64;
-        let (cost, saving) = self.cost.unwrap_or((seconds, saved));
-        self.cost = Some((of_late(cost, seconds, LATEST), of_late(saving, saved, LATEST)));
+        let saved = packed.map_or(0, |packed| raw.saturating_sub(packed));
+        self.cost.add(took.as_secs_f64(), raw, LATEST, self.segment_bytes);
+        self.saving.add(saved as f64, raw, LATEST, self.segment_bytes);
         self.compressed_bytes = Some(raw);
     }
 
@@ -158,51 +214,50 @@ impl Worth {
         if payload_bytes == 0 {
             return;
         }
-        let seconds = took.as_secs_f64() / payload_bytes as f64;
-        let latest = if self.is_probe { LATEST_PROBE } else { LATEST };
-        let of_late =
-            |before: Option<f64>| Some(before.map_or(seconds, |before| of_late(before, seconds, latest)));
-        match self.compressed_bytes.take() {
+        let weight = if self.is_to_know { LATEST_TO_KNOW } else { LATEST };
+        let compressed = self.compressed_bytes.take();
+        let was_packed = self.was_packed.replace(compressed.is_some());
+        let (of_late, bytes) = match compressed {
             Some(raw) => {
-                self.was_raw = false;
-                self.sending_packed = of_late(self.sending_packed);
                 self.unprobed_bytes += payload_bytes;
                 if self.unprobed_bytes >= raw.saturating_mul(UNPROBED_MAX) {
                     (self.unprobed_bytes, self.probes) = (0, PROBES);
                 }
+                (&mut self.sending_packed, raw)
             }
-            None if self.was_raw => self.sending = of_late(self.sending),
-            None => self.was_raw = true,
+            None => (&mut self.sending, payload_bytes),
+        };
+        if was_packed == Some(compressed.is_some()) {
+            of_late.add(took.as_secs_f64(), bytes, weight, self.segment_bytes);
         }
     }
 
     /// Whether a segment gets away sooner compressed, as far as that is known.
     fn repays(&self) -> bool {
-        match (self.cost, self.sending, self.sending_packed) {
-            (Some((cost, saving)), Some(sending), Some(compressed)) => {
-                cost <= saving * sending || cost + compressed * (1.0 - saving) <= REPAYS_MAX * sending
+        let (Some(cost), Some(saving)) = (self.cost.of_a_byte(), self.saving.of_a_byte()) else {
+            return true;
+        };
+        match (self.sending.of_a_byte(), self.sending_packed.of_a_byte()) {
+            (Some(sending), Some(packed)) => {
+                cost <= saving * sending || cost + packed <= REPAYS_MAX * sending
             }
             // The one of the two that is known stands for both.
-            (Some((cost, saving)), Some(sending), None) | (Some((cost, saving)), None, Some(sending)) => {
-                cost <= saving * sending
-            }
-            _ => true,
+            (Some(sending), None) => cost <= saving * sending,
+            (None, Some(packed)) => cost <= saving * packed / (1.0 - saving).max(1e-3),
+            (None, None) => true,
         }
     }
 
     fn left_alone_max(&self) -> f64 {
         let (least, most) = LEFT_ALONE;
-        match (self.cost, self.sending) {
-            (Some((cost, _)), Some(sending)) => {
-                (cost / sending.max(1e-15) / LEFT_ALONE_COST).clamp(least, most)
+        match (self.cost.of_a_byte(), self.sending.of_a_byte()) {
+            (Some(cost), Some(sending)) => {
+                let trials = f64::from(TRIALS) * cost;
+                (trials / sending.max(1e-15) / LEFT_ALONE_COST).clamp(least, most)
             }
             _ => least,
         }
     }
-}
-
-fn of_late(before: f64, now: f64, weight: f64) -> f64 {
-    before * (1.0 - weight) + now * weight
 }
 
 /// Expands what a peer compressed, never beyond what it declared.
@@ -268,7 +323,7 @@ mod tests {
         let mut packer = Packer::new(1 << 16).unwrap();
         let text: Vec<u8> = b"thalweg ".iter().copied().cycle().take(1 << 16).collect();
         let pack = |packer: &mut Packer| packer.pack(&mut text.clone(), text.len()).is_some();
-        assert!(pack(&mut packer), "nothing is known yet");
+        assert!((0..2).all(|_| pack(&mut packer)), "nothing is known yet");
         // What sending costs is known from two frames in a row that went out as they were.
         let send = |packer: &mut Packer, took| {
             packer.worth.compressed_bytes = None;
@@ -276,8 +331,9 @@ mod tests {
         };
         // No machine compresses 64 KiB in a picosecond.
         send(&mut packer, Duration::ZERO);
-        let compressed = (0..5120).filter(|_| pack(&mut packer)).count();
-        assert_eq!(compressed, 10, "one of 512, to know what it costs");
+        // The first two are left alone in any case.
+        let compressed = (0..2 + 5 * 1024).filter(|_| pack(&mut packer)).count();
+        assert_eq!(compressed, 10, "two of 1024, to know what it costs");
         // Nor takes an hour for it.
         send(&mut packer, Duration::from_secs(3600));
         assert!((0..40).all(|_| pack(&mut packer)));
@@ -319,7 +375,7 @@ mod tests {
         const RAW: usize = 1 << 16;
         const SEGMENTS: u32 = 4000;
         let (reading, handing) = (0.05, 0.02);
-        let (mut worth, mut now, mut free) = (Worth::default(), 0.0f64, 0.0f64);
+        let (mut worth, mut now, mut free) = (Worth::new(RAW), 0.0f64, 0.0f64);
         for _ in 0..SEGMENTS {
             now += reading;
             let mut payload = RAW;
@@ -384,7 +440,7 @@ mod tests {
     #[test]
     fn a_path_that_becomes_fast_is_noticed_while_everything_is_compressed() {
         const RAW: usize = 1 << 16;
-        let mut worth = Worth::default();
+        let mut worth = Worth::new(RAW);
         let mut segments = |sending: f64| {
             let compressed = (0..4000).filter(|_| {
                 let is_tried = worth.is_tried();
@@ -401,6 +457,35 @@ mod tests {
         let compressed = segments(0.001);
         assert!(compressed < 600, "{compressed}");
         assert!(segments(1.0) > 3800);
+    }
+
+    #[test]
+    fn a_frame_of_few_bytes_says_little_of_what_a_segment_takes() {
+        const RAW: usize = 1 << 20;
+        let millis = Duration::from_millis;
+        // Compressing a segment takes so long, sending it as it is as long as it takes, and what became of it a quarter.
+        let compressed = |compressing: u64, sending: u64| {
+            let mut worth = Worth::new(RAW);
+            let segments = (0..200).filter(|number| {
+                // A pack of small files, which waits for something else.
+                if number % 50 < 2 {
+                    if worth.is_tried() {
+                        worth.compressed(300, Some(180), millis(1));
+                    }
+                    worth.sent(180, millis(4));
+                }
+                let is_tried = worth.is_tried();
+                if is_tried {
+                    worth.compressed(RAW, Some(RAW / 4), millis(compressing));
+                }
+                worth
+                    .sent(RAW / if is_tried { 4 } else { 1 }, millis(sending) / if is_tried { 4 } else { 1 });
+                is_tried
+            });
+            segments.count()
+        };
+        assert!(compressed(8, 1) <= 16, "{}", compressed(8, 1));
+        assert!(compressed(8, 40) >= 184, "{}", compressed(8, 40));
     }
 
     #[test]
