@@ -5,6 +5,7 @@ use super::slow::{self, Slow};
 use super::{Evidence, Where};
 use crate::stage::Stage;
 use crate::stage::pace::SPACED_TIMES;
+use crate::tune::ledbat;
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::limits;
 
@@ -275,7 +276,8 @@ pub(super) fn is_spaced_by_us(evidence: &Evidence) -> bool {
     const SLACK: f64 = 1.15;
     let streams = &evidence.sender.streams;
     let Some(rate) = evidence.rate_bytes_per_s.filter(|_| !streams.is_empty()) else { return false };
-    let each = rate as f64 * SPACED_TIMES as f64 / streams.len() as f64;
+    let times = if evidence.yields { ledbat::SPACED_TIMES } else { SPACED_TIMES };
+    let each = rate as f64 * times / streams.len() as f64;
     let is_spaced = |stream: &StreamAccount| {
         stream.busy_nanos as f64 / 1e9 <= stream.acked_bytes as f64 / each.max(1.0) * SLACK
     };

@@ -537,7 +537,8 @@ impl Transfer for SendRun {
     }
 
     fn spacing(&self) -> Option<Spacing> {
-        Some(Spacing { rate: self.rate(), in_slot: 0, at_work: self.streams_at_work() })
+        let (at_work, yields) = (self.streams_at_work(), self.yields());
+        Some(Spacing { rate: self.rate(), in_slot: 0, at_work, yields })
     }
 
     fn files_sender(self: Arc<Self>) -> Option<Arc<SendRun>> {

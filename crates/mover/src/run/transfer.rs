@@ -248,6 +248,8 @@ pub struct Spacing {
     pub in_slot: u64,
     /// Streams that take its work; `usize::MAX`: all that stand.
     pub at_work: usize,
+    /// It yields to others.
+    pub yields: bool,
 }
 
 /// What a session knows of its peer at this moment.

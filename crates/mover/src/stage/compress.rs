@@ -93,9 +93,10 @@ impl Packer {
 /// What sending takes is known from frames behind another one of the same kind. While a thread compresses, the path (or
 /// the time that a rate limit asks for) goes on: a frame behind that waits less, or not at all, and says nothing of how
 /// long it would have waited behind one that went out as it was; and a compressed frame behind those waits for them. So
-/// a stream begins with two segments that are compressed and two that are not. Later some two bytes of 34 go out as
-/// they are, to know what sending costs now; and while nothing is compressed because sending is fast, two of 64 segments
-/// are all the same, or two of up to 1024 where that takes long, to know what compressing costs.
+/// a stream begins with two segments that are compressed, and behind some more, if what they took speaks for that, come
+/// two that are not. Later some two bytes of 34 go out as they are, to know what sending costs now; and while nothing is
+/// compressed because sending is fast, two of 64 segments are all the same, or two of up to 1024 where that takes long,
+/// to know what compressing costs.
 ///
 /// Everything counts by its bytes: a frame of few bytes takes as long as it takes to be waited for, and says little.
 ///
@@ -115,8 +116,9 @@ struct Worth {
     trials: u32,
     probes: u32,
     is_to_know: bool,
-    /// Bytes of frames sent compressed since the last that were left alone.
+    /// Bytes of frames sent compressed since the last that were left alone; frames that are to be before the first.
     unprobed_bytes: usize,
+    unprobed_first: u32,
     /// Of how many bytes the last segment was that was compressed; none since the last frame.
     compressed_bytes: Option<usize>,
     /// Whether the frame before was compressed; none before the first.
@@ -132,8 +134,9 @@ const LEFT_ALONE_COST: f64 = 0.02;
 /// Segments that are compressed, or left alone, to know what that costs. The first follows one of the other kind.
 const TRIALS: u32 = 2;
 const PROBES: u32 = 2;
-/// Times as many bytes are sent compressed before some are left alone as a segment has.
+/// Times as many bytes are sent compressed before some are left alone as a segment has; and segments, for the first time.
 const UNPROBED_MAX: usize = 32;
+const UNPROBED_FIRST: u32 = 8;
 /// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
 const LATEST: f64 = 0.125;
 /// The same of one that was compressed or left alone to know what that costs: there are few of them, and if buffers had
@@ -171,9 +174,10 @@ impl Worth {
             sending_packed: OfLate::default(),
             left_alone: 0,
             trials: TRIALS,
-            probes: PROBES,
+            probes: 0,
             is_to_know: false,
             unprobed_bytes: 0,
+            unprobed_first: UNPROBED_FIRST,
             compressed_bytes: None,
             was_packed: None,
         }
@@ -220,7 +224,9 @@ impl Worth {
         let (of_late, bytes) = match compressed {
             Some(raw) => {
                 self.unprobed_bytes += payload_bytes;
-                if self.unprobed_bytes >= raw.saturating_mul(UNPROBED_MAX) {
+                self.unprobed_first = self.unprobed_first.saturating_sub(1);
+                let is_first = self.unprobed_first == 0 && self.sending.of_a_byte().is_none();
+                if is_first || self.unprobed_bytes >= raw.saturating_mul(UNPROBED_MAX) {
                     (self.unprobed_bytes, self.probes) = (0, PROBES);
                 }
                 (&mut self.sending_packed, raw)
@@ -331,8 +337,7 @@ mod tests {
         };
         // No machine compresses 64 KiB in a picosecond.
         send(&mut packer, Duration::ZERO);
-        // The first two are left alone in any case.
-        let compressed = (0..2 + 5 * 1024).filter(|_| pack(&mut packer)).count();
+        let compressed = (0..5 * 1024).filter(|_| pack(&mut packer)).count();
         assert_eq!(compressed, 10, "two of 1024, to know what it costs");
         // Nor takes an hour for it.
         send(&mut packer, Duration::from_secs(3600));

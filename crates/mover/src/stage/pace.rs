@@ -1,6 +1,8 @@
 //! Holds a sender to a rate: all streams of a transfer together, whoever sets it and whenever it changes.
 
 use crate::mutex::lock;
+#[cfg(doc)]
+use crate::tune::ledbat;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -24,8 +26,8 @@ struct State {
 }
 
 /// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall
-/// not leave in one burst, and the rate itself is kept here.
-pub(crate) const SPACED_TIMES: u64 = 2;
+/// not leave in one burst, and the rate itself is kept here. Those that yield to others: for [`ledbat::SPACED_TIMES`].
+pub(crate) const SPACED_TIMES: f64 = 2.0;
 
 /// Longest single pause: a stream looks up between two of them.
 const PAUSE_MAX: Duration = Duration::from_millis(100);

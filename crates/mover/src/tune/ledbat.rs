@@ -2,8 +2,9 @@
 //!
 //! After RFC 6817 (LEDBAT) with what `draft-irtf-iccrg-ledbat-plus-plus` found to be needed: it grows while the path's
 //! queue is shorter than a target, is cut by a factor while it is longer, halved by loss, and begins again from nothing
-//! by leaps. What grows and shrinks is a rate of all streams together, not a window: within a room a round trip is
-//! microseconds, and a window says nothing there. TCP's own congestion control goes on below.
+//! by leaps. A queue that stands while we carry less than we could is others': then it is cut far, at once. What grows
+//! and shrinks is a rate of all streams together, not a window: within a room a round trip is microseconds, and a window
+//! says nothing there. TCP's own congestion control goes on below.
 //!
 //! The target is half the path's own round trip, within bounds. RFC 6817's 100 ms, and LEDBAT++'s 60 ms, were tried
 //! first: BBR does not push against a standing queue, and a stream with BBR got 0.4 of 40 Mbit/s beside a queue of 56
@@ -56,14 +57,20 @@ pub struct Ledbat {
     is_starting: bool,
     /// Smallest round trip of each minute, the latest last.
     base: VecDeque<(Duration, Duration)>,
-    /// The latest few round trips: one that was late alone is no queue.
-    recent: VecDeque<Duration>,
+    /// The latest round trip. Of several the least (RFC 6817: CURRENT_FILTER) is older than a short queue takes to
+    /// overflow; and the kernel's is smooth.
+    current: Duration,
     decided_at: Option<Duration>,
     /// No second cut before then, or before so many bytes were acknowledged since.
     cut_again_at: Duration,
     unseen_bytes: u64,
     /// Round-trip time at the last decision.
     rtt_before: Duration,
+    /// What was carried before each of the latest decisions, in bytes a second: its own, and with others that share the
+    /// streams.
+    carried_lately: [(f64, f64); CARRIED_LATELY],
+    /// The queue at the last decision, as a share of the target.
+    fill_before: f64,
     /// The most that was carried, in bytes a second; with others that share the streams, as in [`Sample`].
     carried_max: f64,
     /// Bytes acknowledged since the last decision.
@@ -76,6 +83,10 @@ pub struct Ledbat {
 /// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call
 /// suffers.
 pub const TARGET: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(60));
+/// The streams of a transfer that yields have their packets spaced for so many times its rate. A frame that left at twice
+/// the rate would fill a queue on the way by half its size: that hides how long the queue is without it, and overflows
+/// a short one.
+pub const SPACED_TIMES: f64 = 1.05;
 /// Never less than two full packets (RFC 6817 section 2.4.2) for each decision, nor than a share of the most that was
 /// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each. Transfers that share
 /// their streams have this together.
@@ -86,21 +97,27 @@ const RATE_MAX: f64 = 125e9;
 const RATE_FIRST: f64 = 4.0 * RATE_MIN;
 /// Minutes of base delays that are remembered (RFC 6817: BASE_HISTORY).
 const BASE_MINUTES: usize = 10;
-/// Round trips that are filtered (RFC 6817: CURRENT_FILTER).
-const RECENT: usize = 4;
 /// Growth in a decision at most, once the queue has been seen. RFC 6817 adds a packet for each round trip; that takes
 /// minutes to fill a long path.
-const GROWTH: f64 = 0.08;
+const GROWTH: f64 = 0.03;
 /// Growth in a decision before that.
 const START: f64 = 1.5;
-/// Growth beyond what was carried says nothing about the path: while starting, and later.
-const ROOM: (f64, f64) = (1.5, 1.25);
+/// Growth beyond what was carried says nothing about the path: while starting, and later, when it only fills a queue
+/// sooner than that is seen.
+const ROOM: (f64, f64) = (1.5, 1.05);
+/// Decisions of which the most that was carried counts: frames come at intervals.
+const CARRIED_LATELY: usize = 3;
 /// Shortest time between two decisions.
 const STEP_MIN: Duration = Duration::from_millis(90);
 /// Least and most time between two cuts, and bytes acknowledged meanwhile: before, the kernel's round-trip time shows
 /// what was before the cut.
 const CUT_STEP: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(2));
 const CUT_BYTES: u64 = 128 << 10;
+/// A queue of so much of the target, while we carry less than so much of the most that we ever did, is others': a cut to
+/// this share leaves them the path at once.
+const FILLED: f64 = 0.5;
+const OURS: f64 = 0.85;
+const CUT_FOR_OTHERS: f64 = 0.3;
 /// A round trip below so much of the one before shows a queue that drains.
 const DRAINS: f64 = 0.98;
 
@@ -112,7 +129,9 @@ impl Ledbat {
             bytes_per_s: RATE_FIRST,
             is_starting: true,
             base: VecDeque::new(),
-            recent: VecDeque::new(),
+            current: Duration::ZERO,
+            carried_lately: [(0.0, 0.0); CARRIED_LATELY],
+            fill_before: 0.0,
             decided_at: None,
             cut_again_at: Duration::ZERO,
             unseen_bytes: 0,
@@ -153,17 +172,17 @@ impl Ledbat {
         self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
     }
 
-    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning is no
-    /// queue.
+    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning, because it
+    /// leaves sooner than at the rate, is no queue.
     fn target(&self) -> Duration {
-        let own = self.frame_bytes / self.carried_max.max(RATE_MIN);
+        let ahead = self.frame_bytes * (1.0 - 1.0 / SPACED_TIMES);
+        let own = ahead / self.carried_max.max(RATE_MIN);
         ((self.base() / 2).max(TARGET.0) + Duration::from_secs_f64(own)).min(TARGET.1)
     }
 
     /// Delay of the path's queue, as far as it is known.
     pub fn queue(&self) -> Duration {
-        let current = self.recent.iter().min().copied().unwrap_or_default();
-        current.saturating_sub(self.base())
+        self.current.saturating_sub(self.base())
     }
 
     fn note(&mut self, now: Duration, sample: &Sample) {
@@ -176,16 +195,17 @@ impl Ledbat {
         if self.base.len() > BASE_MINUTES {
             self.base.pop_front();
         }
-        self.recent.push_back(sample.rtt);
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
+        self.current = sample.rtt;
     }
 
     fn decide(&mut self, now: Duration, rtt: Duration, passed: Duration, transfers: f64) {
         let fill = self.queue().as_secs_f64() / self.target().as_secs_f64();
-        let carried = self.acked_bytes as f64 / passed.as_secs_f64();
-        let together = (self.acked_bytes + self.others_acked_bytes) as f64 / passed.as_secs_f64();
+        let a_second = |bytes: u64| bytes as f64 / passed.as_secs_f64();
+        self.carried_lately.rotate_right(1);
+        self.carried_lately[0] =
+            (a_second(self.acked_bytes), a_second(self.acked_bytes + self.others_acked_bytes));
+        let most = |(own, all): (f64, f64), one: &(f64, f64)| (own.max(one.0), all.max(one.1));
+        let (carried, together) = self.carried_lately.iter().fold((0.0, 0.0), most);
         self.carried_max = self.carried_max.max(together);
         let least = RATE_MIN.max(SHARE_MIN * self.carried_max) / transfers;
         if self.lost || fill > 1.0 {
@@ -194,7 +214,12 @@ impl Ledbat {
             // A queue that drains is what the last cut was for.
             let drains = !self.lost && rtt.as_secs_f64() < DRAINS * self.rtt_before.as_secs_f64();
             if now >= self.cut_again_at && is_shown && !drains {
-                let factor = if self.lost { 0.5 } else { (2.0 - fill).clamp(0.5, 0.95) };
+                let is_full = fill.max(self.fill_before) > FILLED;
+                let factor = match (is_full && together < OURS * self.carried_max, self.lost) {
+                    (true, _) => CUT_FOR_OTHERS,
+                    (false, true) => 0.5,
+                    (false, false) => (2.0 - fill).clamp(0.5, 0.8),
+                };
                 // Of what is carried: a rate that was never reached would be cut for nothing.
                 self.bytes_per_s = self.bytes_per_s.min(carried) * factor;
                 self.cut_again_at = now + CUT_STEP.0.max(rtt * 4);
@@ -211,7 +236,7 @@ impl Ledbat {
                 self.bytes_per_s = (self.bytes_per_s * growth).min(most);
             }
         }
-        self.rtt_before = rtt;
+        (self.rtt_before, self.fill_before) = (rtt, fill);
         self.bytes_per_s = self.bytes_per_s.clamp(least.min(RATE_MAX), RATE_MAX);
         if self.bytes_per_s <= 2.0 * least && fill < 0.5 {
             self.is_starting = true;
@@ -278,6 +303,30 @@ mod tests {
             assert!(shares[1] < 0.1, "{base:?}: beside others {shares:?}");
             assert!(shares[2] > 0.75, "{base:?}: alone again {shares:?}");
         }
+    }
+
+    #[test]
+    fn who_comes_to_a_full_link_and_shares_it_as_tcp_does_soon_has_most_of_it() {
+        let bytes_per_s = 12.5e6;
+        let queue_max = bytes_per_s * 0.02;
+        let mut link = Link { bytes_per_s, base: STEP / 5, queue_bytes: 0.0, queue_max };
+        let (mut ledbat, mut rate) = (Ledbat::new(64 << 10), 14_480.0);
+        let (mut others, mut shares) = (0.0, Vec::new());
+        for step in 1..=400 {
+            let sample = link.carry(rate, others * bytes_per_s, STEP);
+            rate = ledbat.sample(STEP * step, &sample) as f64;
+            shares.push(sample.acked_bytes as f64 / STEP.as_secs_f64() / bytes_per_s);
+            others = match (step, sample.lost) {
+                (..300, _) => 0.0,
+                (300, _) => 0.3,
+                (_, true) => others * 0.7,
+                (_, false) => others + 0.03,
+            };
+        }
+        let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64;
+        let (alone, beside) = (mean(&shares[150..300]), mean(&shares[320..]));
+        assert!(alone > 0.75, "alone {alone}");
+        assert!(beside < 0.3, "beside others {beside}");
     }
 
     #[test]

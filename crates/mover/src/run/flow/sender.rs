@@ -549,7 +549,7 @@ impl Transfer for FlowSend {
     fn spacing(&self) -> Option<Spacing> {
         let slot = self.slot_rate();
         let rate = self.rate().into_iter().chain(slot).min();
-        Some(Spacing { rate, in_slot: slot.unwrap_or(0), at_work: usize::MAX })
+        Some(Spacing { rate, in_slot: slot.unwrap_or(0), at_work: usize::MAX, yields: false })
     }
 
     fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {

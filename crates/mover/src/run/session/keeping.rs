@@ -7,7 +7,7 @@ use crate::link::{ControlEnd, StopHandle};
 use crate::run::sender::SendRun;
 use crate::run::transfer::Transfer;
 use crate::stage::pace::SPACED_TIMES;
-use crate::tune::ledbat::Sample;
+use crate::tune::ledbat::{self, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -197,11 +197,13 @@ impl Session {
         // In a window one stream may have all of its rate: a piece that left at once would fill the queues on the way.
         let mut in_slot = 0;
         let mut at_work = 0;
+        let mut all_yield = true;
         for one in transfers.iter().filter_map(|transfer| transfer.spacing()) {
             sends = true;
             at_work = at_work.max(one.at_work);
             in_slot = in_slot.max(one.in_slot);
             rate = rate.and_then(|sum| Some(sum.saturating_add(one.rate?)));
+            all_yield &= one.yields;
         }
         let mut state = self.lock();
         let limited = rate.filter(|_| sends);
@@ -210,15 +212,26 @@ impl Session {
         }
         state.is_spaced = limited.is_some();
         let least = PACING_BYTES_PER_S_MIN.max(in_slot.saturating_add(in_slot / 4));
-        let each = limited.map_or(u64::MAX, |rate| spaced(rate, state.streams.len(), at_work).max(least));
+        let (times, at_work) = match all_yield {
+            // They are spaced for hardly more than the rate: one that is under way alone needs all of it.
+            true => (ledbat::SPACED_TIMES, at_work.min(under_way(&state.sampled))),
+            false => (SPACED_TIMES, at_work),
+        };
+        let streams = state.streams.len();
+        let each = limited.map_or(u64::MAX, |rate| spaced(rate as f64 * times, streams, at_work).max(least));
         state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
 }
 
 /// Rate for which the packets of each of so many streams are spaced, of which so many are at work: those that stand by
 /// leave theirs to the others.
-fn spaced(bytes_per_s: u64, streams: usize, at_work: usize) -> u64 {
-    bytes_per_s.saturating_mul(SPACED_TIMES) / streams.min(at_work).max(1) as u64
+fn spaced(bytes_per_s: f64, streams: usize, at_work: usize) -> u64 {
+    (bytes_per_s / streams.min(at_work).max(1) as f64) as u64
+}
+
+/// Streams that had something to carry when they were looked at.
+fn under_way(sampled: &BTreeMap<u16, TcpInfo>) -> usize {
+    sampled.values().filter(|info| info.unacked_packets > 0 || info.not_sent_bytes > 0).count()
 }
 
 /// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
@@ -289,12 +302,18 @@ mod tests {
 
     #[test]
     fn streams_that_stand_by_keep_no_part_of_a_rate_from_those_at_work() {
-        assert_eq!((spaced(1000, 4, 4), spaced(1000, 4, usize::MAX)), (500, 500));
+        assert_eq!((spaced(2000.0, 4, 4), spaced(2000.0, 4, usize::MAX)), (500, 500));
         for (streams, at_work) in [(32, 8), (32, 1), (4, 2)] {
-            let together = spaced(1000, streams, at_work) * at_work as u64;
-            assert!(together >= 2 * 1000 - at_work as u64, "{together} of {at_work} of {streams}");
+            let together = spaced(2000.0, streams, at_work) * at_work as u64;
+            assert!(together >= 2000 - at_work as u64, "{together} of {at_work} of {streams}");
         }
-        assert_eq!((spaced(1000, 0, 0), spaced(u64::MAX, 1, 1)), (2000, u64::MAX));
+        assert_eq!((spaced(2000.0, 0, 0), spaced(f64::INFINITY, 1, 1)), (2000, u64::MAX));
+        let [idle, sent, waits] = [(0, 0), (3, 0), (0, 9)].map(|(unacked_packets, not_sent_bytes)| TcpInfo {
+            unacked_packets,
+            not_sent_bytes,
+            ..TcpInfo::default()
+        });
+        assert_eq!(under_way(&BTreeMap::from([(0, idle), (1, sent), (2, idle), (3, waits)])), 2);
     }
 
     #[test]
