@@ -261,8 +261,8 @@ impl Failed {
 }
 
 impl Ended {
-    /// Those that get a second run, no longer among the failed: of programs that measure all, of others as long as there
-    /// are no more tests than may be unsteady. None of those that nobody ran, which were alone.
+    /// Those that get a second run, no longer among the failed: of programs that measure all, of others as long as
+    /// there are no more tests than may be unsteady. None of those that nobody ran, which were alone.
     fn take_second(&mut self) -> Vec<Failed> {
         let others = self.failed.iter().filter(|failed| !failed.measures()).map(|failed| failed.tests.len());
         let has_few = others.sum::<usize>() <= UNSTEADY_MAX;

@@ -94,9 +94,9 @@ impl Packer {
 /// the time that a rate limit asks for) goes on: a frame behind that waits less, or not at all, and says nothing of how
 /// long it would have waited behind one that went out as it was; and a compressed frame behind those waits for them. So
 /// a stream begins with two segments that are compressed, and behind some more, if what they took speaks for that, come
-/// two that are not. Later some two bytes of 34 go out as they are, to know what sending costs now; and while nothing is
-/// compressed because sending is fast, two of 64 segments are all the same, or two of up to 1024 where that takes long,
-/// to know what compressing costs.
+/// two that are not. Later some two bytes of 34 go out as they are, to know what sending costs now; and while nothing
+/// is compressed because sending is fast, two of 64 segments are all the same, or two of up to 1024 where that takes
+/// long, to know what compressing costs.
 ///
 /// Everything counts by its bytes: a frame of few bytes takes as long as it takes to be waited for, and says little.
 ///
@@ -111,8 +111,8 @@ struct Worth {
     sending_packed: OfLate,
     /// Segments in a row that were left alone because sending is fast.
     left_alone: u32,
-    /// Segments that are to be compressed now, and behind them left alone, to know what either costs; whether the latest
-    /// one was for that.
+    /// Segments that are to be compressed now, and behind them left alone, to know what either costs; whether the
+    /// latest one was for that.
     trials: u32,
     probes: u32,
     is_to_know: bool,
@@ -134,7 +134,8 @@ const LEFT_ALONE_COST: f64 = 0.02;
 /// Segments that are compressed, or left alone, to know what that costs. The first follows one of the other kind.
 const TRIALS: u32 = 2;
 const PROBES: u32 = 2;
-/// Times as many bytes are sent compressed before some are left alone as a segment has; and segments, for the first time.
+/// Times as many bytes are sent compressed before some are left alone as a segment has; and segments, for the first
+/// time.
 const UNPROBED_MAX: usize = 32;
 const UNPROBED_FIRST: u32 = 8;
 /// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
@@ -468,7 +469,8 @@ mod tests {
     fn a_frame_of_few_bytes_says_little_of_what_a_segment_takes() {
         const RAW: usize = 1 << 20;
         let millis = Duration::from_millis;
-        // Compressing a segment takes so long, sending it as it is as long as it takes, and what became of it a quarter.
+        // Compressing a segment takes so long, sending it as it is as long as it takes, and what became of it a
+        // quarter.
         let compressed = |compressing: u64, sending: u64| {
             let mut worth = Worth::new(RAW);
             let segments = (0..200).filter(|number| {

@@ -3,8 +3,8 @@
 //! After RFC 6817 (LEDBAT) with what `draft-irtf-iccrg-ledbat-plus-plus` found to be needed: it grows while the path's
 //! queue is shorter than a target, is cut by a factor while it is longer, halved by loss, and begins again from nothing
 //! by leaps. A queue that stands while we carry less than we could is others': then it is cut far, at once. What grows
-//! and shrinks is a rate of all streams together, not a window: within a room a round trip is microseconds, and a window
-//! says nothing there. TCP's own congestion control goes on below.
+//! and shrinks is a rate of all streams together, not a window: within a room a round trip is microseconds, and a
+//! window says nothing there. TCP's own congestion control goes on below.
 //!
 //! The target is half the path's own round trip, within bounds. RFC 6817's 100 ms, and LEDBAT++'s 60 ms, were tried
 //! first: BBR does not push against a standing queue, and a stream with BBR got 0.4 of 40 Mbit/s beside a queue of 56
@@ -83,9 +83,9 @@ pub struct Ledbat {
 /// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call
 /// suffers.
 pub const TARGET: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(60));
-/// The streams of a transfer that yields have their packets spaced for so many times its rate. A frame that left at twice
-/// the rate would fill a queue on the way by half its size: that hides how long the queue is without it, and overflows
-/// a short one.
+/// The streams of a transfer that yields have their packets spaced for so many times its rate. A frame that left at
+/// twice the rate would fill a queue on the way by half its size: that hides how long the queue is without it, and
+/// overflows a short one.
 pub const SPACED_TIMES: f64 = 1.05;
 /// Never less than two full packets (RFC 6817 section 2.4.2) for each decision, nor than a share of the most that was
 /// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each. Transfers that share
@@ -113,8 +113,8 @@ const STEP_MIN: Duration = Duration::from_millis(90);
 /// what was before the cut.
 const CUT_STEP: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(2));
 const CUT_BYTES: u64 = 128 << 10;
-/// A queue of so much of the target, while we carry less than so much of the most that we ever did, is others': a cut to
-/// this share leaves them the path at once.
+/// A queue of so much of the target, while we carry less than so much of the most that we ever did, is others': a cut
+/// to this share leaves them the path at once.
 const FILLED: f64 = 0.5;
 const OURS: f64 = 0.85;
 const CUT_FOR_OTHERS: f64 = 0.3;
@@ -172,8 +172,8 @@ impl Ledbat {
         self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
     }
 
-    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning, because it
-    /// leaves sooner than at the rate, is no queue.
+    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning, because
+    /// it leaves sooner than at the rate, is no queue.
     fn target(&self) -> Duration {
         let ahead = self.frame_bytes * (1.0 - 1.0 / SPACED_TIMES);
         let own = ahead / self.carried_max.max(RATE_MIN);
