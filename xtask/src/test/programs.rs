@@ -120,7 +120,7 @@ pub fn run() -> Result<()> {
         println!("==> by themselves, for they failed beside others: {}", tests_of(&second));
     }
     let again = second.iter().filter_map(|failed| {
-        let built = beside.iter().find(|built| built.name == failed.name)?;
+        let built = beside.iter().find(|built| built.program == failed.program)?;
         Some(Job::again(built, program.as_deref(), &failed.tests))
     });
     at_once(again.collect(), 1, &stop, &mut ended)?;
@@ -213,7 +213,9 @@ struct Job {
     program: PathBuf,
     command: Command,
     /// Tests that have to be among those that succeed: a filter that fits none is no error to libtest.
-    wanted: &'static [&'static str],
+    wanted: Vec<String>,
+    /// What it skips nobody else does.
+    is_last: bool,
 }
 
 impl Job {
@@ -221,20 +223,28 @@ impl Job {
         let mut command = Command::new(&built.program);
         command.current_dir(&built.directory);
         command.envs(static_program.map(|program| (STATIC, program)));
-        Job { name: built.name.clone(), program: built.program.clone(), command, wanted: &[] }
+        Job {
+            name: built.name.clone(),
+            program: built.program.clone(),
+            command,
+            wanted: Vec::new(),
+            is_last: false,
+        }
     }
 
     /// Of these tests alone.
     fn again(built: &Built, static_program: Option<&Path>, tests: &[String]) -> Job {
         let mut job = Job::new(built, static_program);
         job.command.arg("--exact").args(tests);
+        job.wanted = tests.to_vec();
         job
     }
 
     fn by_nobody(name: String, program: PathBuf, wanted: &'static [&'static str], home: &Path) -> Job {
         let mut command = as_nobody(home);
         command.arg(&program).arg("--exact").args(wanted);
-        Job { name, program, command, wanted }
+        let wanted = wanted.iter().map(|&test| test.to_owned()).collect();
+        Job { name, program, command, wanted, is_last: true }
     }
 }
 
@@ -250,6 +260,8 @@ struct Ended {
 #[derive(Debug, Clone, PartialEq)]
 struct Failed {
     name: String,
+    /// Of which several may have one name.
+    program: PathBuf,
     /// Those of its tests that did; none where the program itself did.
     tests: Vec<String>,
 }
@@ -272,8 +284,8 @@ impl Ended {
 
     /// Of those that got a second run and did not fail again, what does not measure.
     fn unsteady(&self, mut second: Vec<Failed>) -> Vec<Failed> {
-        let fails = |name: &str| self.failed.iter().any(|failed| failed.name == name);
-        second.retain(|failed| !failed.measures() && !fails(&failed.name));
+        let fails = |program: &Path| self.failed.iter().any(|failed| failed.program == program);
+        second.retain(|failed| !failed.measures() && !fails(&failed.program));
         second
     }
 }
@@ -304,7 +316,8 @@ fn at_once(jobs: Vec<Job>, limit: usize, stop: &AtomicBool, ended: &mut Ended) -
                 Some(is_good) => {
                     let (has_run_all, tests) = one.tell(&mut ended.skipped)?;
                     if !(is_good && has_run_all) {
-                        ended.failed.push(Failed { name: std::mem::take(&mut one.job.name), tests });
+                        let (name, program) = (one.job.name.clone(), one.job.program.clone());
+                        ended.failed.push(Failed { name, program, tests });
                     }
                 }
             }
@@ -368,9 +381,9 @@ impl Running {
         let seconds = self.since.elapsed().as_secs();
         println!("{}, {seconds} s:{}", self.job.program.display(), skips::shown(&said));
         skipped.extend(skips::lines(&said).map(|line| (self.job.name.clone(), line.to_owned())));
-        let lacking = lacking(self.job.wanted, &said);
+        let lacking = lacking(&self.job.wanted, self.job.is_last, &said);
         lacking.iter().for_each(|what| println!("{}: {what}", self.job.name));
-        let failed = if self.job.wanted.is_empty() { failed_tests(&said) } else { Vec::new() };
+        let failed = if self.job.is_last { Vec::new() } else { failed_tests(&said) };
         Ok((lacking.is_empty(), failed))
     }
 }
@@ -382,11 +395,11 @@ fn failed_tests(said: &str) -> Vec<String> {
 }
 
 /// What is missing of tests that had to run, by what their program said: nobody else does what they skip.
-fn lacking(wanted: &[&str], said: &str) -> Vec<String> {
-    let has_run = |test: &&&str| said.lines().any(|line| line == format!("test {test} ... ok"));
+fn lacking(wanted: &[String], is_last: bool, said: &str) -> Vec<String> {
+    let has_run = |test: &&String| said.lines().any(|line| line == format!("test {test} ... ok"));
     let not_run = wanted.iter().filter(|test| !has_run(test));
     let not_run = not_run.map(|test| format!("{test} did not run, or failed"));
-    let skips = skips::lines(said).filter(|_| !wanted.is_empty());
+    let skips = skips::lines(said).filter(|_| is_last);
     not_run.chain(skips.map(|line| format!("it {line}"))).collect()
 }
 
@@ -402,7 +415,8 @@ mod tests {
     use super::*;
 
     fn failed(name: &str, tests: &[&str]) -> Failed {
-        Failed { name: name.to_owned(), tests: tests.iter().map(|&test| test.to_owned()).collect() }
+        let tests = tests.iter().map(|&test| test.to_owned()).collect();
+        Failed { name: name.to_owned(), program: PathBuf::from(name), tests }
     }
 
     #[test]
@@ -437,11 +451,15 @@ mod tests {
     #[test]
     fn what_nobody_has_to_test_is_lacking_if_it_did_not_run_or_was_skipped_in_part() {
         let said = "running 2 tests\ntest a ... ok\ntest b::c ... FAILED\n";
-        assert!(lacking(&["a"], said).is_empty());
-        assert_eq!(lacking(&["a", "b::c", "d"], said).len(), 2);
+        let lacking = |wanted: &[&str], is_last, said| {
+            let wanted: Vec<String> = wanted.iter().map(|&test| test.to_owned()).collect();
+            lacking(&wanted, is_last, said)
+        };
+        assert!(lacking(&["a"], true, said).is_empty());
+        assert_eq!(lacking(&["a", "b::c", "d"], false, said).len(), 2);
         let skipped = "skipped in part: root may read everything\ntest a ... ok\n";
-        assert_eq!(lacking(&["a"], skipped), ["it skipped in part: root may read everything"]);
+        assert_eq!(lacking(&["a"], true, skipped), ["it skipped in part: root may read everything"]);
         // Of others the list of what may be skipped says whether it may.
-        assert!(lacking(&[], skipped).is_empty());
+        assert!(lacking(&[], false, skipped).is_empty());
     }
 }

@@ -167,7 +167,7 @@ struct State {
     peer: Heartbeat,
     accounts_at: Option<Instant>,
     /// What each stream's kernel said at the last sample.
-    sampled: BTreeMap<u16, TcpInfo>,
+    sampled: BTreeMap<u16, (u64, TcpInfo)>,
     /// Whether streams were told a rate.
     is_spaced: bool,
     /// What streams may have under way beside others' slots; see [`Session::offer_windows`].

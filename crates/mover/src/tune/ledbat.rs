@@ -55,8 +55,8 @@ pub struct Ledbat {
     bytes_per_s: f64,
     /// Leaps until the queue is seen for the first time, and again after each stay at the bottom.
     is_starting: bool,
-    /// Smallest round trip of each minute, the latest last.
-    base: VecDeque<(Duration, Duration)>,
+    /// What each minute showed of the path, the latest last.
+    minutes: VecDeque<Minute>,
     /// The latest round trip. Of several the least (RFC 6817: CURRENT_FILTER) is older than a short queue takes to
     /// overflow; and the kernel's is smooth.
     current: Duration,
@@ -71,13 +71,23 @@ pub struct Ledbat {
     carried_lately: [(f64, f64); CARRIED_LATELY],
     /// The queue at the last decision, as a share of the target.
     fill_before: f64,
-    /// The most that was carried, in bytes a second; with others that share the streams, as in [`Sample`].
-    carried_max: f64,
     /// Bytes acknowledged since the last decision.
     acked_bytes: u64,
     /// Of those others.
     others_acked_bytes: u64,
     lost: bool,
+    /// Bytes were sent again before the last decision: what stood behind them was acknowledged since in one leap.
+    lost_before: bool,
+}
+
+#[derive(Debug)]
+struct Minute {
+    /// When it began.
+    at: Duration,
+    /// The smallest round trip.
+    rtt: Duration,
+    /// The most that was carried, in bytes a second; with others that share the streams, as in [`Sample`].
+    carried: f64,
 }
 
 /// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call
@@ -95,8 +105,8 @@ const RATE_MIN: f64 = 40.0 * 1448.0;
 const RATE_MAX: f64 = 125e9;
 /// What it begins with.
 const RATE_FIRST: f64 = 4.0 * RATE_MIN;
-/// Minutes of base delays that are remembered (RFC 6817: BASE_HISTORY).
-const BASE_MINUTES: usize = 10;
+/// Minutes that are remembered (RFC 6817: BASE_HISTORY): a path that became longer, or carries less, is known by then.
+const MINUTES: usize = 10;
 /// Growth in a decision at most, once the queue has been seen. RFC 6817 adds a packet for each round trip; that takes
 /// minutes to fill a long path.
 const GROWTH: f64 = 0.03;
@@ -114,9 +124,11 @@ const STEP_MIN: Duration = Duration::from_millis(90);
 const CUT_STEP: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(2));
 const CUT_BYTES: u64 = 128 << 10;
 /// A queue of so much of the target, while we carry less than so much of the most that we ever did, is others': a cut
-/// to this share leaves them the path at once.
+/// to this share leaves them the path at once. Not where we carry less than so much of our rate: others may have no
+/// part in that.
 const FILLED: f64 = 0.5;
 const OURS: f64 = 0.85;
+const USED: f64 = 0.7;
 const CUT_FOR_OTHERS: f64 = 0.3;
 /// A round trip below so much of the one before shows a queue that drains.
 const DRAINS: f64 = 0.98;
@@ -128,7 +140,7 @@ impl Ledbat {
             frame_bytes: f64::from(frame_bytes),
             bytes_per_s: RATE_FIRST,
             is_starting: true,
-            base: VecDeque::new(),
+            minutes: VecDeque::new(),
             current: Duration::ZERO,
             carried_lately: [(0.0, 0.0); CARRIED_LATELY],
             fill_before: 0.0,
@@ -136,10 +148,10 @@ impl Ledbat {
             cut_again_at: Duration::ZERO,
             unseen_bytes: 0,
             rtt_before: Duration::ZERO,
-            carried_max: 0.0,
             acked_bytes: 0,
             others_acked_bytes: 0,
             lost: false,
+            lost_before: false,
         }
     }
 
@@ -162,21 +174,27 @@ impl Ledbat {
         let passed = now.saturating_sub(*self.decided_at.get_or_insert(now));
         if passed >= sample.rtt.max(STEP_MIN) && (self.acked_bytes > 0 || self.lost) {
             self.decide(now, sample.rtt, passed, transfers);
-            (self.decided_at, self.lost) = (Some(now), false);
+            self.decided_at = Some(now);
+            self.lost_before = std::mem::take(&mut self.lost);
             (self.acked_bytes, self.others_acked_bytes) = (0, 0);
         }
         self.rate()
     }
 
     fn base(&self) -> Duration {
-        self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
+        self.minutes.iter().map(|minute| minute.rtt).min().unwrap_or_default()
+    }
+
+    /// The most that was carried, in bytes a second.
+    fn carried_max(&self) -> f64 {
+        self.minutes.iter().map(|minute| minute.carried).fold(0.0, f64::max)
     }
 
     /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning, because
     /// it leaves sooner than at the rate, is no queue.
     fn target(&self) -> Duration {
         let ahead = self.frame_bytes * (1.0 - 1.0 / SPACED_TIMES);
-        let own = ahead / self.carried_max.max(RATE_MIN);
+        let own = ahead / self.carried_max().max(RATE_MIN);
         ((self.base() / 2).max(TARGET.0) + Duration::from_secs_f64(own)).min(TARGET.1)
     }
 
@@ -188,26 +206,32 @@ impl Ledbat {
     fn note(&mut self, now: Duration, sample: &Sample) {
         let smallest = if sample.rtt_min.is_zero() { sample.rtt } else { sample.rtt.min(sample.rtt_min) };
         let minute = Duration::from_secs(now.as_secs() / 60 * 60);
-        match self.base.back_mut() {
-            Some((at, rtt)) if *at == minute => *rtt = (*rtt).min(smallest),
-            _ => self.base.push_back((minute, smallest)),
+        match self.minutes.back_mut() {
+            Some(latest) if latest.at == minute => latest.rtt = latest.rtt.min(smallest),
+            _ => self.minutes.push_back(Minute { at: minute, rtt: smallest, carried: 0.0 }),
         }
-        if self.base.len() > BASE_MINUTES {
-            self.base.pop_front();
+        if self.minutes.len() > MINUTES {
+            self.minutes.pop_front();
         }
-        self.current = sample.rtt;
+        // Of streams on which nothing arrived it is an old one.
+        if sample.acked_bytes + sample.others_acked_bytes > 0 || self.current.is_zero() {
+            self.current = sample.rtt;
+        }
     }
 
     fn decide(&mut self, now: Duration, rtt: Duration, passed: Duration, transfers: f64) {
         let fill = self.queue().as_secs_f64() / self.target().as_secs_f64();
         let a_second = |bytes: u64| bytes as f64 / passed.as_secs_f64();
         self.carried_lately.rotate_right(1);
-        self.carried_lately[0] =
-            (a_second(self.acked_bytes), a_second(self.acked_bytes + self.others_acked_bytes));
+        let all = a_second(self.acked_bytes + self.others_acked_bytes);
+        self.carried_lately[0] = (a_second(self.acked_bytes), all);
+        if let Some(minute) = self.minutes.back_mut().filter(|_| !self.lost && !self.lost_before) {
+            minute.carried = minute.carried.max(all);
+        }
         let most = |(own, all): (f64, f64), one: &(f64, f64)| (own.max(one.0), all.max(one.1));
         let (carried, together) = self.carried_lately.iter().fold((0.0, 0.0), most);
-        self.carried_max = self.carried_max.max(together);
-        let least = RATE_MIN.max(SHARE_MIN * self.carried_max) / transfers;
+        let carried_max = self.carried_max();
+        let least = RATE_MIN.max(SHARE_MIN * carried_max) / transfers;
         if self.lost || fill > 1.0 {
             self.is_starting = false;
             let is_shown = self.unseen_bytes == 0 || now >= self.cut_again_at + CUT_STEP.1;
@@ -215,7 +239,9 @@ impl Ledbat {
             let drains = !self.lost && rtt.as_secs_f64() < DRAINS * self.rtt_before.as_secs_f64();
             if now >= self.cut_again_at && is_shown && !drains {
                 let is_full = fill.max(self.fill_before) > FILLED;
-                let factor = match (is_full && together < OURS * self.carried_max, self.lost) {
+                let is_used = carried > USED * self.bytes_per_s;
+                let is_others = is_full && is_used && together < OURS * carried_max;
+                let factor = match (is_others, self.lost) {
                     (true, _) => CUT_FOR_OTHERS,
                     (false, true) => 0.5,
                     (false, false) => (2.0 - fill).clamp(0.5, 0.8),

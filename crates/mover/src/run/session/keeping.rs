@@ -168,6 +168,7 @@ impl Session {
         let senders = transfers.iter().filter_map(|transfer| transfer.clone().files_sender());
         let yielding: Vec<Arc<SendRun>> = senders.filter(|run| run.yields()).collect();
         if yielding.is_empty() {
+            self.lock().sampled.clear();
             return false;
         }
         let (sample, has_streams) = {
@@ -230,22 +231,23 @@ fn spaced(bytes_per_s: f64, streams: usize, at_work: usize) -> u64 {
 }
 
 /// Streams that had something to carry when they were looked at.
-fn under_way(sampled: &BTreeMap<u16, TcpInfo>) -> usize {
-    sampled.values().filter(|info| info.unacked_packets > 0 || info.not_sent_bytes > 0).count()
+fn under_way(sampled: &BTreeMap<u16, (u64, TcpInfo)>) -> usize {
+    sampled.values().filter(|(_, info)| info.unacked_packets > 0 || info.not_sent_bytes > 0).count()
 }
 
-/// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
+/// What the streams together show since `sampled`, which is brought up to date. A connection that is new there shows
+/// nothing yet: what it carried before was for others. `None` if none of them is TCP.
 fn sample_of(
     streams: &BTreeMap<u16, (u64, StopHandle)>,
-    sampled: &mut BTreeMap<u16, TcpInfo>,
+    sampled: &mut BTreeMap<u16, (u64, TcpInfo)>,
 ) -> Option<Sample> {
     let mut all: Option<Sample> = None;
-    for (&stream, (_, handle)) in streams {
+    for (&stream, (serial, handle)) in streams {
         let Some(now) = handle.info() else { continue };
-        let before = sampled.insert(stream, now).filter(|before| before.bytes_acked <= now.bytes_acked);
-        let before = before.unwrap_or_default();
+        let before = sampled.insert(stream, (*serial, now)).filter(|(before, _)| before == serial);
+        let before = before.map_or(now, |(_, before)| before);
         let sum = all.get_or_insert(Sample { rtt: now.rtt, rtt_min: now.rtt_min, ..Sample::default() });
-        let acked = now.bytes_acked - before.bytes_acked;
+        let acked = now.bytes_acked.saturating_sub(before.bytes_acked);
         // A stream that carried nothing has an old idea of the path.
         if acked > 0 {
             sum.rtt = if sum.acked_bytes == 0 { now.rtt } else { sum.rtt.min(now.rtt) };
@@ -308,10 +310,9 @@ mod tests {
             assert!(together >= 2000 - at_work as u64, "{together} of {at_work} of {streams}");
         }
         assert_eq!((spaced(2000.0, 0, 0), spaced(f64::INFINITY, 1, 1)), (2000, u64::MAX));
-        let [idle, sent, waits] = [(0, 0), (3, 0), (0, 9)].map(|(unacked_packets, not_sent_bytes)| TcpInfo {
-            unacked_packets,
-            not_sent_bytes,
-            ..TcpInfo::default()
+        let [idle, sent, waits] = [(0, 0), (3, 0), (0, 9)].map(|(unacked_packets, not_sent_bytes)| {
+            let info = TcpInfo { unacked_packets, not_sent_bytes, ..TcpInfo::default() };
+            (1, info)
         });
         assert_eq!(under_way(&BTreeMap::from([(0, idle), (1, sent), (2, idle), (3, waits)])), 2);
     }
