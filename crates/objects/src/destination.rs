@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, Weak, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
-    Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
-    Staged,
+    Conclusion, Decision, Destination, Listing, OPEN_DESTINATION, PartialFile, Reading, Ready, Small,
+    SourceFile, Staged,
 };
 use thalweg_mover::failure::{self, Reason, VERIFY, counted, shown_path};
 use thalweg_mover::journal::catalogue::Catalogue;
@@ -813,10 +813,10 @@ impl Destination for ObjectDestination {
         self.note_settled(entry, outcome);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
+    fn conclude(&self, listing: Listing, goes_on: &dyn Fn() -> bool) -> Conclusion {
         goes_on();
         let mut conclusion = Conclusion { revised: lock(&self.childless).take(), ..Conclusion::default() };
-        self.delete_all(complete, goes_on, &mut conclusion);
+        self.delete_all(listing, goes_on, &mut conclusion);
         conclusion
     }
 

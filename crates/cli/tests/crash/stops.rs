@@ -81,7 +81,7 @@ fn c4_a_daemon_that_is_asked_to_stop_right_after_a_client_said_goodbye_has_put_a
     let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
     client.open_push("data", "x");
     client.line.tell(T::Offer(vec![directory(0, "empty")]));
-    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true }));
+    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true, empty: 0 }));
     let finished = |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(());
     assert!(client.line.hear_some(SOON, finished).is_some());
     // Without the last words that the two have for each other: then the daemon is asked to stop while it puts this

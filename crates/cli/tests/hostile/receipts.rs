@@ -11,7 +11,7 @@ fn a_receipt_with_another_root_is_no_receipt() {
     let (mut client, mut stream) = world.pushing("receipts");
     offer_and_hear_want(&mut client, vec![file(0, "small", 5)]);
     stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
-    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true }));
+    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true, empty: 0 }));
     let finished = client
         .line
         .hear_some(AT_ONCE, |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(()));
@@ -75,7 +75,13 @@ fn what_is_thrown_away_or_was_not_moved_is_not_signed() {
     for open in [trial(PushTrial::Null), trial(PushTrial::Scratch { bytes_max: 1 << 20 }), dry_run] {
         let mut client = world.client();
         client.open(open.clone()).expect("the push is opened");
-        client.line.tell(T::OfferEnd(ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true }));
+        client.line.tell(T::OfferEnd(ScanTotals {
+            entries: 0,
+            bytes: 0,
+            failed: 0,
+            complete: true,
+            empty: 0,
+        }));
         let finished = client.line.hear_some(AT_ONCE, |message| match message {
             Message::Transfer(_, T::Finished(totals)) => Some(totals),
             _ => None,

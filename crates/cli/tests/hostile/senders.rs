@@ -218,7 +218,7 @@ fn a_dry_run_into_what_may_only_be_read_makes_nothing_and_removes_nothing() {
     let _ = client.line.outcome_of(0, Duration::from_secs(2));
     let why = Failure::new(FailureKind::NotFound, "read", "gone");
     client.line.tell(T::Withdraw(vec![(EntryId(0), Some(why))]));
-    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 9, failed: 0, complete: true }));
+    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 9, failed: 0, complete: true, empty: 0 }));
     let ended = client.line.hear_some(AT_ONCE, |message| match message {
         Message::Transfer(_, T::Finished(totals)) => Some(totals),
         _ => None,
@@ -256,7 +256,13 @@ fn a_program_that_would_run_as_the_daemon_s_user_is_left_only_where_that_is_allo
         let program = Entry { mode: 0o4755, uid: us.uid(), gid: us.gid(), ..file(0, "program", 5) };
         offer_and_hear_want(&mut client, vec![program]);
         stream.packed(b"five!", PackItem { entry: EntryId(0), bytes: 5, digest: digest_of(b"five!") });
-        client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 5, failed: 0, complete: true }));
+        client.line.tell(T::OfferEnd(ScanTotals {
+            entries: 1,
+            bytes: 5,
+            failed: 0,
+            complete: true,
+            empty: 0,
+        }));
         let outcome = client.line.outcome_of(0, AT_ONCE);
         let Some(Outcome::Done { losses, .. }) = outcome else { panic!("{export}: {outcome:?}") };
         assert!(losses.len() == lost && losses.iter().all(|loss| loss.what == "set-id bits"), "{losses:?}");

@@ -68,7 +68,13 @@ fn a_server_that_sends_names_links_and_devices_of_its_own_writes_nothing_outside
             let to = format!("names-{at}-{kind}");
             let ran = pull_from(&scratch, &to, many(), |_, line| {
                 line.say_body(&with_raw_path(T::Offer(vec![entry.clone()]), name.as_bytes()));
-                line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true }));
+                line.tell(T::OfferEnd(ScanTotals {
+                    entries: 1,
+                    bytes: 0,
+                    failed: 0,
+                    complete: true,
+                    empty: 0,
+                }));
                 assert!(line.is_ended(AT_ONCE), "{kind} {name:?}");
             });
             assert!(matches!(ran.code, Some(2 | 3)), "{kind} {name:?}: {}", ran.stderr);

@@ -163,7 +163,13 @@ pub(super) fn send_until(
         line.hear_some(SOON, wanted).expect("it is wanted");
     }
     if stop > Step::OfferEnd {
-        line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 2 * CHUNK, failed: 0, complete: true }));
+        line.tell(T::OfferEnd(ScanTotals {
+            entries: 1,
+            bytes: 2 * CHUNK,
+            failed: 0,
+            complete: true,
+            empty: 0,
+        }));
     }
     for (step, at) in [(Step::Data, 0), (Step::HalfTheData, CHUNK)] {
         if let Some(stream) = stream.as_mut().filter(|_| stop > step) {

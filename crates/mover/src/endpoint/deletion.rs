@@ -4,9 +4,14 @@
 use super::Conclusion;
 use crate::failure::{self, Failure, FailureKind, shown_path};
 use crate::journal::catalogue::OnDiskSet;
+use crate::mutex::lock;
+use std::collections::HashSet;
 use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
+use thalweg_wire::message::ScanTotals;
 
 /// What fails where something that is to be deleted is not.
 pub const DELETE: &str = "delete";
@@ -28,23 +33,102 @@ pub fn as_unlisted(path: &[u8]) -> Vec<u8> {
     [path, b"//"].concat()
 }
 
+/// What is known of the names that a source has, once all else is done: whether what it lacks may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// All of it was listed.
+    Whole,
+    /// That, and in one of its directories that were named there is nothing: perhaps a volume that is not mounted.
+    WithEmpty,
+    /// Not all of it was listed: nothing goes.
+    Partial,
+}
+
+impl From<&ScanTotals> for Listing {
+    fn from(totals: &ScanTotals) -> Listing {
+        match (totals.complete, totals.empty) {
+            (false, _) => Listing::Partial,
+            (true, 0) => Listing::Whole,
+            (true, _) => Listing::WithEmpty,
+        }
+    }
+}
+
+/// Directories at the top that are known to have something in them. Beyond that many one counts as empty.
+const FILLED_MAX: usize = 1 << 16;
+
+/// What the entries offered say of where something may go.
+#[derive(Debug, Default)]
+pub struct Tops {
+    /// Entries besides the root.
+    entries: AtomicU64,
+    has_root: AtomicBool,
+    /// Without the root: the names at the top below which something was offered.
+    filled: Mutex<HashSet<Vec<u8>>>,
+}
+
+impl Tops {
+    /// An entry is offered, which has this path at the destination.
+    pub fn offer(&self, path: &RelativePath) {
+        if path.is_root() {
+            self.has_root.store(true, Ordering::Relaxed);
+            return;
+        }
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        // Where all that stands in the root is the source's, its names are not looked at one by one.
+        if let (Some(top), false) = (top_of(path.as_bytes()), self.has_root()) {
+            let mut filled = lock(&self.filled);
+            if !filled.contains(top) && filled.len() < FILLED_MAX {
+                filled.insert(top.to_vec());
+            }
+        }
+    }
+
+    /// Whether what else stands at the top is the source's business.
+    pub fn has_root(&self) -> bool {
+        self.has_root.load(Ordering::Relaxed)
+    }
+
+    /// Whether this path is in a directory that was named, and in which the source, listed like this, has nothing.
+    pub fn is_in_empty(&self, path: &[u8], listing: Listing) -> bool {
+        listing == Listing::WithEmpty
+            && !self.has_root()
+            && top_of(path).is_some_and(|top| !lock(&self.filled).contains(top))
+    }
+}
+
+/// The first name of a path that has more than one.
+fn top_of(path: &[u8]) -> Option<&[u8]> {
+    path.iter().position(|&byte| byte == b'/').map(|end| &path[..end])
+}
+
 /// Entries that are to go, or went.
 #[derive(Debug, Default)]
 pub struct Doomed {
     /// How many.
     pub count: u64,
+    /// How many stay only because they are in a directory of the source that is empty
+    /// ([`is_in_empty`](Tops::is_in_empty)).
+    pub spared: u64,
     /// The names of the first, [`DELETED_TOLD_MAX`] at most.
     pub names: Vec<RelativePath>,
 }
 
 impl Doomed {
-    /// Whether these go, of `offered` entries besides the root, and at most `most` with those that made way before.
-    /// Where they do not the end tells why; in a dry run, in which nothing goes, which they are.
-    pub fn may_go(self, offered: u64, most: u64, dry_run: bool, conclusion: &mut Conclusion) -> bool {
-        if let Some(refused) = self.of_empty_source(offered) {
+    /// Whether these go, of a source that offered `tops` and was listed like this, and at most `most` with those that
+    /// made way before. Where they do not the end tells why; in a dry run, in which nothing goes, which they are.
+    pub fn may_go(
+        self,
+        (tops, listing): (&Tops, Listing),
+        most: u64,
+        dry_run: bool,
+        conclusion: &mut Conclusion,
+    ) -> bool {
+        if let Some(refused) = self.of_empty_source(tops, listing) {
             conclusion.troubles.push(refused);
             return false;
         }
+        conclusion.troubles.extend(self.of_empty_directory());
         let too_many = self.too_many(conclusion.deleted, most, dry_run);
         let is_refused = too_many.is_some();
         conclusion.troubles.extend(too_many);
@@ -54,11 +138,30 @@ impl Doomed {
         !is_refused && !dry_run
     }
 
-    /// Why these are not deleted, of `offered` entries besides the root: the source is empty. `None`: it is not.
-    fn of_empty_source(&self, offered: u64) -> Option<Failure> {
+    /// Why these are not deleted: the source is empty, or one of several is whose content is one at the destination.
+    /// `None`: it is not.
+    fn of_empty_source(&self, tops: &Tops, listing: Listing) -> Option<Failure> {
         let has = failure::counted(self.count, "entry", "entries");
-        let cause = format!("nothing was deleted: the source is empty and the destination has {has}");
-        (self.count > 0 && offered == 0).then(|| refuse(FailureKind::Usage, cause))
+        let cause = match (tops.entries.load(Ordering::Relaxed), listing) {
+            (0, _) => format!("nothing was deleted: the source is empty and the destination has {has}"),
+            (_, Listing::WithEmpty) if tops.has_root() => {
+                format!(
+                    "nothing was deleted: one of the sources is empty, and {has} would go; is it mounted?"
+                )
+            }
+            _ => return None,
+        };
+        (self.count > 0).then(|| refuse(FailureKind::Usage, cause))
+    }
+
+    /// What is told of those that stay because a directory which was named is empty.
+    fn of_empty_directory(&self) -> Option<Failure> {
+        let has = failure::counted(self.spared, "entry", "entries");
+        let cause = format!(
+            "nothing was deleted in a directory that is empty at the source, and has {has} at the destination; is it \
+             mounted?"
+        );
+        (self.spared > 0).then(|| refuse(FailureKind::Usage, cause))
     }
 
     /// Why these are not deleted where `gone` were before, of at most `most`: they are too many. `None`: they are not.

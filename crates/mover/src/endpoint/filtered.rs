@@ -57,7 +57,8 @@ impl Source for FilteredSource {
         let mut filtering = Filtering { source: self, sink, totals: ScanTotals::default() };
         let totals = self.source.scan(&mut filtering);
         // Nobody may conclude that what is another part's is gone.
-        ScanTotals { complete: totals.complete && self.part.is_none(), ..filtering.totals }
+        let ScanTotals { complete, empty, .. } = totals;
+        ScanTotals { complete: complete && self.part.is_none(), empty, ..filtering.totals }
     }
 
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
@@ -198,7 +199,7 @@ mod tests {
         let mut told = Told::default();
         let totals = source.scan(&mut told);
         assert_eq!(told.0, ["skipped raw: excluded by `/raw/`", "raw.txt", "keep", "trouble odd"]);
-        assert_eq!(totals, ScanTotals { entries: 2, bytes: 10, failed: 1, complete: true });
+        assert_eq!(totals, ScanTotals { entries: 2, bytes: 10, failed: 1, complete: true, empty: 0 });
     }
 
     /// Tells a directory, files in it, and a second name of each.

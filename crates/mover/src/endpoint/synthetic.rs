@@ -5,8 +5,8 @@
 use crate::endpoint::simulated::SimulatedDisk;
 use crate::endpoint::together::Together;
 use crate::endpoint::{
-    Conclusion, Decision, Destination, PartialFile, Reading, Ready, ScanSink, Small, Source, SourceFile,
-    Staged,
+    Conclusion, Decision, Destination, Listing, PartialFile, Reading, Ready, ScanSink, Small, Source,
+    SourceFile, Staged,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -227,7 +227,7 @@ impl Destination for NullDestination {
 
     fn settled(&self, _: &Entry, _: &Outcome) {}
 
-    fn conclude(&self, _: bool, _: &dyn Fn() -> bool) -> Conclusion {
+    fn conclude(&self, _: Listing, _: &dyn Fn() -> bool) -> Conclusion {
         Conclusion::default()
     }
 

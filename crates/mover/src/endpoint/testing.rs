@@ -3,8 +3,8 @@
 use super::synthetic::NullDestination;
 use super::together::Together;
 use super::{
-    Conclusion, Decision, Destination, PartialFile, Reading, Ready, ScanSink, Small, Source, SourceFile,
-    Staged,
+    Conclusion, Decision, Destination, Listing, PartialFile, Reading, Ready, ScanSink, Small, Source,
+    SourceFile, Staged,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::sync::Arc;
@@ -186,9 +186,9 @@ impl<H: Hold> Destination for HeldUp<H> {
         self.null.gone(id);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
+    fn conclude(&self, listing: Listing, goes_on: &dyn Fn() -> bool) -> Conclusion {
         self.hold.conclude();
-        self.null.conclude(complete, goes_on)
+        self.null.conclude(listing, goes_on)
     }
 
     fn close(&self, success: bool) {

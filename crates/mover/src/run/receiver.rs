@@ -391,9 +391,9 @@ impl ReceiveRun {
                     self.decide_soon(Decide::Gone(id));
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
-                Action::Conclude(complete) => {
+                Action::Conclude(listing) => {
                     self.set_busy(Some(WaitingFor::Write));
-                    self.do_soon(Job::Conclude(complete));
+                    self.do_soon(Job::Conclude(listing));
                 }
                 Action::Finished(totals) => {
                     self.tell_out_of_turn();

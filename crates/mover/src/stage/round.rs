@@ -9,7 +9,7 @@
 //!
 //! The receiver machine says when and in which order; these threads only do it.
 
-use crate::endpoint::{Destination, ELSEWHERE_MAX, PartialFile, Ready, SourceFile, Staged};
+use crate::endpoint::{Destination, ELSEWHERE_MAX, Listing, PartialFile, Ready, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::several::at_once;
 use crate::stage::read::{ChunkReader, Segment};
@@ -38,8 +38,8 @@ pub enum Job {
     Skipped(RelativePath),
     /// Entries are settled and durable: note them in the catalogue.
     Settled(Vec<(Arc<Entry>, Outcome)>),
-    /// Everything is settled. True if the source was listed in full.
-    Conclude(bool),
+    /// Everything is settled, of a source that was listed like this.
+    Conclude(Listing),
     /// No more work.
     Stop,
 }
@@ -75,8 +75,8 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
             }
             Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,
-            Job::Conclude(complete) => {
-                let conclusion = run.destination().conclude(complete, &|| run.concludes());
+            Job::Conclude(listing) => {
+                let conclusion = run.destination().conclude(listing, &|| run.concludes());
                 watch.lap(Stage::Conclude, 0);
                 run.concluded(conclusion);
             }

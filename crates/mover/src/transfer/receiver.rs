@@ -18,6 +18,7 @@
 //! the next round goes on: a name is told by the first round whose sync began after it was given.
 //! So nothing is acknowledged as durable, or told as done, before a power cut could not take it back.
 
+use crate::endpoint::Listing;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::numbers::NumberMap;
 use crate::transfer::Copy;
@@ -174,8 +175,8 @@ pub enum Action {
     /// This number will never settle: its entry changed and was offered again under another.
     Gone(EntryId),
     /// All entries are settled: give directories their metadata, delete what is to be deleted; answer with
-    /// [`Receiver::concluded`]. True if the source was listed in full.
-    Conclude(bool),
+    /// [`Receiver::concluded`]. The source was listed like this.
+    Conclude(Listing),
     /// It is all done.
     Finished(Totals),
     /// The transfer failed as a whole.

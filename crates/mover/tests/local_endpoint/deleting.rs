@@ -40,16 +40,16 @@ fn what_goes_at_another_end_counts_with_what_went_before_it() {
             _ => panic!("{} is wanted", entry.path),
         }
     }
-    let first = destination.conclude(totals.complete, &|| true);
+    let first = destination.conclude(Listing::from(&totals), &|| true);
     assert!(first.troubles.is_empty(), "{:?}", first.troubles);
     assert_eq!((first.deleted, first.deleted_names.len()), (5, 5));
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let second = destination.conclude(totals.complete, &|| true);
+    let second = destination.conclude(Listing::from(&totals), &|| true);
     assert!(second.troubles.is_empty(), "{:?}", second.troubles);
     assert_eq!((second.deleted, second.deleted_names), (6, vec![path(b"extra")]));
     // All that may go went.
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let third = destination.conclude(totals.complete, &|| true);
+    let third = destination.conclude(Listing::from(&totals), &|| true);
     assert_eq!(third.troubles[0].kind, FailureKind::Usage, "{:?}", third.troubles);
     assert!(third.deleted == 6 && trees.target.join("extra").exists());
     destination.close(true);
@@ -94,7 +94,7 @@ fn who_is_stopped_deletes_no_more() {
                 _ => panic!("{} is wanted", entry.path),
             }
         }
-        let told = destination.conclude(totals.complete, &|| left() >= bound);
+        let told = destination.conclude(Listing::from(&totals), &|| left() >= bound);
         let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
         assert_eq!(trouble.kind, FailureKind::Stopped, "{trouble}");
         assert_eq!(told.deleted > 0, is_begun);
@@ -153,7 +153,7 @@ fn what_is_in_a_directory_that_was_offered_and_not_listed_stays() {
         }
     }
     destination.skipped(&path(b"kept"));
-    let conclusion = destination.conclude(true, &|| true);
+    let conclusion = destination.conclude(Listing::Whole, &|| true);
     assert!(conclusion.troubles.is_empty(), "{:?}", conclusion.troubles);
     assert_eq!(conclusion.deleted_names, [path(b"extra")]);
     assert!(trees.target.join("kept/gone/deep/f").exists());
@@ -168,6 +168,54 @@ fn an_empty_source_deletes_nothing() {
     assert_eq!(copied.conclusion.deleted, 0);
     assert_eq!(copied.conclusion.troubles[0].kind, FailureKind::Usage);
     assert!(trees.target.join("extra").exists());
+}
+
+/// Sources below `trees.source`, each with its content's place, or named.
+fn several(trees: &Trees, names: &[&str], contents: bool) -> LocalSource {
+    let root = |name: &&str| SourceRoot { path: trees.source.join(name), contents, below: None };
+    LocalSource::open(names.iter().map(root).collect(), options()).unwrap()
+}
+
+/// What it was mounted on is an empty directory.
+#[test]
+fn in_a_named_directory_that_is_empty_nothing_goes_and_beside_it_all_that_is_lacking() {
+    let trees = trees();
+    for name in ["run7", "run8"] {
+        fs::create_dir_all(trees.source.join(name)).unwrap();
+        fs::create_dir_all(trees.target.join(name).join("deep")).unwrap();
+        fs::write(trees.target.join(name).join("deep/old"), "x").unwrap();
+    }
+    fs::write(trees.source.join("run7/new"), "x").unwrap();
+    let copied = copy(&several(&trees, &["run7", "run8"], false), delete(&trees.target, 10));
+    assert_eq!(copied.conclusion.deleted, 2);
+    let [trouble] = &copied.conclusion.troubles[..] else { panic!("{:?}", copied.conclusion.troubles) };
+    assert!(trouble.cause.contains("a directory that is empty at the source"), "{trouble}");
+    assert!(trees.target.join("run8/deep/old").exists() && !trees.target.join("run7/deep").exists());
+    // One in which a name is left out is not empty.
+    fs::write(trees.source.join("run8/left.out"), "x").unwrap();
+    let root = SourceRoot { path: trees.source.join("run8"), contents: false, below: None };
+    let scanned = ScanOptions { filter: filter(&[(false, "*.out")]), ..options() };
+    let copied = copy(&LocalSource::open(vec![root], scanned).unwrap(), delete(&trees.target, 10));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 2);
+}
+
+#[test]
+fn of_several_sources_with_one_that_is_empty_nothing_goes() {
+    let trees = trees();
+    for name in ["a", "b"] {
+        fs::create_dir_all(trees.source.join(name)).unwrap();
+        fs::write(trees.source.join(name).join(format!("of-{name}")), "x").unwrap();
+    }
+    let both = || several(&trees, &["a", "b"], true);
+    copy(&both(), delete(&trees.target, 10)).assert_whole();
+    fs::remove_file(trees.source.join("b/of-b")).unwrap();
+    let copied = copy(&both(), delete(&trees.target, 10));
+    let [trouble] = &copied.conclusion.troubles[..] else { panic!("{:?}", copied.conclusion.troubles) };
+    assert!(trouble.cause.contains("one of the sources is empty, and 1 entry would go"), "{trouble}");
+    assert!(copied.conclusion.deleted == 0 && trees.target.join("of-b").exists());
+    // Where nothing would go nothing is said.
+    fs::remove_file(trees.target.join("of-b")).unwrap();
+    copy(&both(), delete(&trees.target, 10)).assert_whole();
 }
 
 #[test]
@@ -291,7 +339,7 @@ fn what_made_way_in_an_attempt_that_did_not_end_counts_in_the_next_one() {
             }
         }
         if is_at_end {
-            let told = destination.conclude(true, &|| false);
+            let told = destination.conclude(Listing::Whole, &|| false);
             let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
             assert_eq!(trouble.kind, FailureKind::Stopped, "{trouble}");
         }

@@ -13,7 +13,7 @@ use thalweg_mover::endpoint::local::{
 };
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
-    Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, Staged,
+    Conclusion, Decision, Destination, Listing, PartialFile, Ready, ScanSink, Small, Source, Staged,
 };
 use thalweg_mover::filter::Filter;
 use thalweg_mover::journal::staging_names::{STAGING_NAME, is_staging};
@@ -248,7 +248,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);
     }
     let steps = std::cell::Cell::new(0);
-    copied.conclusion = destination.conclude(totals.complete, &|| {
+    copied.conclusion = destination.conclude(Listing::from(&totals), &|| {
         steps.set(steps.get() + 1);
         true
     });

@@ -189,7 +189,7 @@ impl Offered {
 
     /// All of it, at the end.
     fn end(self) {
-        let conclusion = self.destination.conclude(true, &|| true);
+        let conclusion = self.destination.conclude(Listing::Whole, &|| true);
         assert!(conclusion.failed.is_none() && conclusion.troubles.is_empty(), "{:?}", conclusion.troubles);
         self.destination.close(true);
         let [wanted, found] = [&self.trees.source, &self.trees.target].map(|root| {

@@ -22,7 +22,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_mover::endpoint::Conclusion;
-use thalweg_mover::endpoint::deletion::{self, DELETE, Doomed, Offered, as_directory, as_unlisted};
+use thalweg_mover::endpoint::deletion::{
+    self, DELETE, Doomed, Listing, Offered, Tops, as_directory, as_unlisted,
+};
 use thalweg_mover::endpoint::local::destination::nameless_in;
 use thalweg_mover::failure::{self, counted};
 use thalweg_mover::filter::Filter;
@@ -49,9 +51,7 @@ pub(super) struct Deletion {
     protect: Filter,
     /// `None`: nothing is deleted.
     offered: Mutex<Option<Offered>>,
-    /// Entries offered besides the root.
-    entries: AtomicU64,
-    root_is_offered: AtomicBool,
+    tops: Tops,
     directory_is_offered: AtomicBool,
     /// Removed at the ends so far.
     gone: Mutex<u64>,
@@ -66,8 +66,7 @@ impl Deletion {
         Ok(Deletion {
             protect: Filter::new(protect.to_vec())?,
             offered: Mutex::new(offered),
-            entries: AtomicU64::new(0),
-            root_is_offered: AtomicBool::new(false),
+            tops: Tops::default(),
             directory_is_offered: AtomicBool::new(false),
             gone: Mutex::default(),
         })
@@ -75,11 +74,7 @@ impl Deletion {
 
     /// The source has this entry: its name stays.
     pub(super) fn offer(&self, entry: &Entry) {
-        if entry.path.is_root() {
-            self.root_is_offered.store(true, Ordering::Relaxed);
-        } else {
-            self.entries.fetch_add(1, Ordering::Relaxed);
-        }
+        self.tops.offer(&entry.path);
         let is_directory = matches!(entry.kind, Kind::Directory);
         if is_directory {
             self.directory_is_offered.store(true, Ordering::Relaxed);
@@ -136,7 +131,7 @@ impl Deletion {
                 return Ok(false);
             }
             // Where the root itself is not the source's, what else is in it is not our business.
-            if !is_doomed && !name.contains('/') && !self.root_is_offered.load(Ordering::Relaxed) {
+            if !is_doomed && !name.contains('/') && !self.tops.has_root() {
                 return Ok(false);
             }
             let is_protected = RelativePath::new(name.as_bytes().to_vec())
@@ -165,11 +160,16 @@ fn names_in(state: Option<&Path>) -> io::Result<Offered> {
 }
 
 impl ObjectDestination {
-    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
+    pub(super) fn delete_all(
+        &self,
+        listing: Listing,
+        goes_on: &dyn Fn() -> bool,
+        conclusion: &mut Conclusion,
+    ) {
         let Some(delete_max) = self.terms.delete_max else { return };
         let mut gone = lock(&self.deletion.gone);
         conclusion.deleted = *gone;
-        if !complete {
+        if listing == Listing::Partial {
             conclusion.troubles.push(deletion::not_listed());
             return;
         }
@@ -179,17 +179,17 @@ impl ObjectDestination {
             conclusion.troubles.push(deletion::not_kept());
             return;
         };
-        let (doomed, failed) = Sweep::of(self, offered, None, goes_on, &mut Vec::new()).all();
+        let (doomed, failed) = Sweep::of(self, (offered, listing), None, goes_on, &mut Vec::new()).all();
         if let Some(failed) = failed {
             self.tell_failed(failed, conclusion);
             return;
         }
-        let (entries, is_any) = (self.deletion.entries.load(Ordering::Relaxed), doomed.count > 0);
-        if !doomed.may_go(entries, delete_max, self.terms.dry_run, conclusion) || !is_any {
+        let (source, is_any) = ((&self.deletion.tops, listing), doomed.count > 0);
+        if !doomed.may_go(source, delete_max, self.terms.dry_run, conclusion) || !is_any {
             return;
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);
-        let sweep = Sweep::of(self, offered, Some(left_max), goes_on, &mut conclusion.troubles);
+        let sweep = Sweep::of(self, (offered, listing), Some(left_max), goes_on, &mut conclusion.troubles);
         let (deleted, failed) = sweep.all();
         *gone += deleted.count;
         if let Some(failed) = failed {
@@ -211,6 +211,7 @@ impl ObjectDestination {
 struct Sweep<'a> {
     destination: &'a ObjectDestination,
     offered: &'a Offered,
+    listing: Listing,
     /// `None`: only count.
     remove_max: Option<u64>,
     goes_on: &'a dyn Fn() -> bool,
@@ -231,7 +232,7 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn of(
         destination: &'a ObjectDestination,
-        offered: &'a Offered,
+        (offered, listing): (&'a Offered, Listing),
         remove_max: Option<u64>,
         goes_on: &'a dyn Fn() -> bool,
         troubles: &'a mut Vec<Failure>,
@@ -239,6 +240,7 @@ impl<'a> Sweep<'a> {
         Sweep {
             destination,
             offered,
+            listing,
             remove_max,
             goes_on,
             troubles,
@@ -264,7 +266,7 @@ impl<'a> Sweep<'a> {
 
     fn run(&mut self) -> Result<()> {
         let ObjectDestination { deletion, prefix, shared, .. } = self.destination;
-        if deletion.root_is_offered.load(Ordering::Relaxed) {
+        if deletion.tops.has_root() {
             return self.below(prefix);
         }
         if !deletion.directory_is_offered.load(Ordering::Relaxed) {
@@ -330,7 +332,11 @@ impl<'a> Sweep<'a> {
             is_clear && why_no_path(path).is_none() && RelativePath::new(path.as_bytes().to_vec()).is_ok();
         let of_names = |error: io::Error| of_names(&error);
         let lacks = is_path && deletion.lacks(self.offered, path, marker.is_some()).map_err(of_names)?;
-        if !lacks {
+        let is_spared = lacks && deletion.tops.is_in_empty(path.as_bytes(), self.listing);
+        if is_spared {
+            self.doomed.spared += 1;
+        }
+        if !lacks || is_spared {
             self.keeps(&listed.key);
         } else if marker.is_some() {
             self.markers.push((listed, false));

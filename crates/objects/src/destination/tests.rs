@@ -598,7 +598,7 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
     let to = open(&bucket, None);
     directories.iter().for_each(|entry| assert!(matches!(outcome(&to, entry), Outcome::Done { .. })));
     send(&to, &sent, &bytes);
-    let revised = to.conclude(true, &|| true).revised;
+    let revised = to.conclude(Listing::Whole, &|| true).revised;
     let lost: Vec<String> = revised.iter().map(|it| it.path.to_string()).collect();
     assert_eq!(lost, ["empty"]);
     let markers = DestinationOptions { directory_markers: true, ..DestinationOptions::default() };
@@ -608,7 +608,7 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
             let outcome = outcome(&to, entry);
             assert_eq!(matches!(outcome, Outcome::Unchanged { .. }), !is_first, "{}", entry.path);
         }
-        assert!(to.conclude(true, &|| true).revised.is_empty());
+        assert!(to.conclude(Listing::Whole, &|| true).revised.is_empty());
     }
     assert_eq!(bucket.get("to/empty/").unwrap().about.mode, Some(0o640));
     // Somebody else's object of that name stays.
@@ -661,7 +661,7 @@ fn a_part_tells_no_directory_as_lost_and_has_a_catalogue_beside_those_of_others(
     let whole = open(None, 3);
     for to in parts.iter().chain([&whole]) {
         assert!(matches!(outcome(to, &entry(1, b"d", Kind::Directory, 0)), Outcome::Done { .. }));
-        let lost = to.conclude(true, &|| true).revised.len();
+        let lost = to.conclude(Listing::Whole, &|| true).revised.len();
         assert_eq!(lost, usize::from(to.terms.part.is_none()));
         to.close(true);
     }

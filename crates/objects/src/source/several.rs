@@ -72,6 +72,7 @@ impl Source for ObjectSources {
                 totals.bytes = totals.bytes.saturating_add(more.bytes);
                 totals.failed += more.failed;
                 totals.complete &= more.complete;
+                totals.empty += more.empty;
             }
         });
         totals

@@ -35,6 +35,8 @@ pub struct ScanTotals {
     pub failed: u64,
     /// Whether every directory could be listed in full. Without that nothing is deleted.
     pub complete: bool,
+    /// Directories that were named as sources and have nothing in them, not even names that are left out.
+    pub empty: u64,
 }
 
 /// What a receiver wants of an entry.

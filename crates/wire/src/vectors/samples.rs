@@ -276,7 +276,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
     let run = || vec![(EntryId(2), Run { first: 1, count: 300 })];
     let mut all = each! { T;
         T::Offer(_) => "offer": T::Offer(vec![]);
-        T::OfferEnd(_) => "offer end": T::OfferEnd(ScanTotals { entries: 300, bytes: 5 << 40, failed: 1, complete: true });
+        T::OfferEnd(_) => "offer end": T::OfferEnd(ScanTotals { entries: 300, bytes: 5 << 40, failed: 1, complete: true, empty: 0 });
         T::Want(_) => "want": T::Want(vec![]);
         T::Have { .. } => "have": T::Have { entry: EntryId(2), first: 128, digests: vec![digest(1), digest(2)] };
         T::Ack(..) => "ack": T::Ack(AckLevel::Verified, vec![]);

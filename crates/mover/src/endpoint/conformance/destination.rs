@@ -2,7 +2,9 @@
 
 use super::{Missing, each, noise};
 use crate::endpoint::together::{TOGETHER_MAX, Together};
-use crate::endpoint::{Decision, Destination, ELSEWHERE_BYTES_MIN, PartialFile, Ready, Small, Staged};
+use crate::endpoint::{
+    Decision, Destination, ELSEWHERE_BYTES_MIN, Listing, PartialFile, Ready, Small, Staged,
+};
 use crate::failure::FailureKind;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,7 +241,7 @@ fn not_named(to: &dyn Destination, entry: &Entry, ready: Ready, content: &[u8]) 
 
 /// Ends a transfer in which all went well.
 fn end_well(to: &dyn Destination) {
-    let end = to.conclude(true, &|| true);
+    let end = to.conclude(Listing::Whole, &|| true);
     assert!(end.failed.is_none() && end.troubles.is_empty(), "{end:?}");
     assert!(end.revised.is_empty(), "{:?}", end.revised);
     to.close(true);
@@ -338,7 +340,7 @@ fn what_is_left_is_no_failure(bed: &dyn DestinationBed) {
 
 fn an_empty_end_is_quiet(bed: &dyn DestinationBed) {
     let to = begin(bed, terms());
-    let end = to.conclude(true, &|| true);
+    let end = to.conclude(Listing::Whole, &|| true);
     assert_eq!((end.deleted, end.deleted_names.len(), end.revised.len()), (0, 0, 0));
     assert!(end.failed.is_none() && end.troubles.is_empty(), "{end:?}");
     to.close(true);
@@ -734,7 +736,7 @@ fn directories_are_dressed_last(bed: &dyn DestinationBed) {
     assert_fresh(&decide(&*to, &entry));
     send(&*to, &entry, &content);
     let steps = Cell::new(0);
-    let end = to.conclude(true, &|| {
+    let end = to.conclude(Listing::Whole, &|| {
         steps.set(steps.get() + 1);
         true
     });
@@ -778,7 +780,7 @@ fn what_the_source_lacks_goes(bed: &dyn DestinationBed) {
     put_some(bed);
     let to = offer_some(bed, Terms { delete_max: Some(10), ..terms() });
     let steps = Cell::new(0);
-    let end = to.conclude(true, &|| {
+    let end = to.conclude(Listing::Whole, &|| {
         steps.set(steps.get() + 1);
         true
     });
@@ -795,12 +797,13 @@ fn what_the_source_lacks_goes(bed: &dyn DestinationBed) {
 fn nothing_goes_unasked(bed: &dyn DestinationBed) {
     put_some(bed);
     let before = names(bed);
-    for (delete_max, complete) in [(Some(10), false), (None, true), (Some(1), true)] {
+    let (partial, whole) = (Listing::Partial, Listing::Whole);
+    for (delete_max, listing) in [(Some(10), partial), (None, whole), (Some(1), whole)] {
         let to = offer_some(bed, Terms { delete_max, check: Compare::Nothing, ..terms() });
-        let end = to.conclude(complete, &|| true);
+        let end = to.conclude(listing, &|| true);
         to.close(true);
-        assert_eq!((end.deleted, end.deleted_names.len()), (0, 0), "{delete_max:?}, {complete}");
-        assert_eq!(names(bed), before, "{delete_max:?}, {complete}");
+        assert_eq!((end.deleted, end.deleted_names.len()), (0, 0), "{delete_max:?}, {listing:?}");
+        assert_eq!(names(bed), before, "{delete_max:?}, {listing:?}");
         // Whoever asked for it hears why.
         assert_eq!(end.troubles.is_empty(), delete_max.is_none(), "{:?}", end.troubles);
     }
@@ -832,7 +835,7 @@ fn no_link_leads_out(bed: &dyn DestinationBed) {
             to.sync(&[]).unwrap();
             let _ = to.finish(&inside[1], Ready::Staged(staged), digest_of(&content));
         }
-        to.conclude(true, &|| true);
+        to.conclude(Listing::Whole, &|| true);
         to.close(false);
         assert_eq!(bed.outside(), before, "decided before: {is_decided}");
     }

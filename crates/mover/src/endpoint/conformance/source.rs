@@ -227,8 +227,13 @@ fn every_file_comes(bed: &dyn SourceBed) {
 
 fn totals_are_what_was_offered(bed: &dyn SourceBed) {
     let (found, totals) = scan(&*bed.source(), None);
-    let offered =
-        ScanTotals { entries: found.entries.len() as u64, bytes: found.bytes(), failed: 0, complete: true };
+    let offered = ScanTotals {
+        entries: found.entries.len() as u64,
+        bytes: found.bytes(),
+        failed: 0,
+        complete: true,
+        empty: 0,
+    };
     assert_eq!(totals, offered);
     assert!(found.troubles.is_empty(), "{:?}", found.troubles);
 }

@@ -48,8 +48,8 @@ use super::{
 use crate::endpoint::deletion::Offered;
 use crate::endpoint::together::Together;
 use crate::endpoint::{
-    Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
-    Staged,
+    Conclusion, Decision, Destination, Listing, OPEN_DESTINATION, PartialFile, Reading, Ready, Small,
+    SourceFile, Staged,
 };
 use crate::failure::{self, Failure, Result};
 use crate::filter::Filter;
@@ -650,8 +650,8 @@ impl Destination for LocalDestination {
         self.end_flight(id);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
-        self.conclude_all(complete, goes_on)
+    fn conclude(&self, listing: Listing, goes_on: &dyn Fn() -> bool) -> Conclusion {
+        self.conclude_all(listing, goes_on)
     }
 
     fn close(&self, success: bool) {

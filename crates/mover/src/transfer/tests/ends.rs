@@ -1,6 +1,7 @@
 //! Ends: the last round, what both sides sign, and what the end brings to light.
 
 use super::*;
+use crate::endpoint::Listing;
 use thalweg_wire::message::{Seal, Totals};
 use thalweg_wire::receipt::{self, RootHasher};
 
@@ -19,7 +20,7 @@ fn what_is_all_written_waits_for_no_clock_however_many_files_it_is() {
     let files = (0..FILES).map(|id| Entry { id: EntryId(id), ..file(&format!("f{id}"), size) }).collect();
     receiver.hear(Say::Offer(files), now).unwrap();
     (0..FILES).for_each(|id| receiver.decided(EntryId(id), Decided::Fresh, now));
-    let totals = ScanTotals { entries: FILES, bytes: FILES * size, failed: 0, complete: true };
+    let totals = ScanTotals { entries: FILES, bytes: FILES * size, failed: 0, complete: true, empty: 0 };
     receiver.hear(Say::OfferEnd(totals), now).unwrap();
     // In an order that has the look for something unwritten begin anew: from the middle on, then what is before it.
     let order: Vec<u64> = (FILES / 2..FILES).chain(0..FILES / 2).collect();
@@ -51,11 +52,11 @@ fn without_room_what_is_written_is_kept_first_and_what_concludes_goes_on() {
     assert!(!told.iter().any(|action| matches!(action, Action::Failed(_))), "{told:?}");
 
     let mut receiver = Receiver::new(terms(), receiver::Limits::default());
-    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true };
+    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true, empty: 0 };
     receiver.hear(Say::OfferEnd(totals), now).unwrap();
     receiver.run_out(failure(), now);
     let told: Vec<Action> = std::iter::from_fn(|| receiver.take_action()).collect();
-    assert!(told.iter().any(|action| matches!(action, Action::Conclude(true))), "{told:?}");
+    assert!(told.iter().any(|action| matches!(action, Action::Conclude(Listing::Whole))), "{told:?}");
     assert!(!told.iter().any(|action| matches!(action, Action::Failed(_))), "{told:?}");
 }
 

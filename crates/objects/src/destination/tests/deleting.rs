@@ -1,6 +1,7 @@
 //! What the source lacks, and what only looks as if it did.
 
 use super::*;
+use thalweg_mover::endpoint::Listing;
 use thalweg_mover::endpoint::local::overlap::MAY_BE_SOURCE;
 
 /// More than go together.
@@ -34,7 +35,7 @@ fn with(keys: &[&str]) -> Arc<Memory> {
 }
 
 fn end(to: &ObjectDestination) -> Conclusion {
-    to.conclude(true, &|| true)
+    to.conclude(Listing::Whole, &|| true)
 }
 
 fn names(conclusion: &Conclusion) -> Vec<String> {
@@ -67,7 +68,17 @@ fn where_the_root_is_not_the_sources_only_its_own_directories_are_looked_into() 
     offer(&to, false, &["run7/", "run7/new"]);
     assert_eq!(names(&end(&to)), ["run7/old"]);
     assert_eq!(bucket.keys(), ["to/f", "to/run7/new", "to/run70/x", "to/run8/old"]);
+    // What was in a directory that is empty now stays, and that is told.
+    let bucket = with(&["to/run7/old", "to/run8/old", "to/run8/deep/old"]);
+    let to = deleting(&bucket, 100, &[]);
+    offer(&to, false, &["run7/", "run7/new", "run8/"]);
+    let told = to.conclude(Listing::WithEmpty, &|| true);
+    assert_eq!(names(&told), ["run7/old"]);
+    let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
+    assert!(trouble.to_string().contains("has 2 entries at the destination"), "{trouble}");
+    assert_eq!(bucket.keys(), ["to/run8/deep/old", "to/run8/old"]);
     // Of a single file nothing is listed.
+    let bucket = with(&["to/f"]);
     let to = deleting(&bucket, 100, &[]);
     offer(&to, false, &["f"]);
     let lists = bucket.count("list");
@@ -112,13 +123,19 @@ fn one_too_many_and_nothing_goes_and_a_dry_run_names_them() {
 #[test]
 fn nothing_goes_for_a_source_that_is_empty_or_was_not_listed_in_full() {
     let bucket = with(&["to/a", "to/b"]);
-    for (complete, offered) in [(true, &[][..]), (false, &["a"][..])] {
+    for (listing, offered) in [(Listing::Whole, &[][..]), (Listing::Partial, &["a"][..])] {
         let to = deleting(&bucket, 100, &[]);
         offer(&to, true, offered);
-        let told = to.conclude(complete, &|| true);
-        assert_eq!((told.deleted, told.troubles.len()), (0, 1), "{complete}");
+        let told = to.conclude(listing, &|| true);
+        assert_eq!((told.deleted, told.troubles.len()), (0, 1), "{listing:?}");
         assert_eq!(bucket.keys(), ["to/a", "to/b"]);
     }
+    // One of several is empty: what stands here may be what it had.
+    let to = deleting(&bucket, 100, &[]);
+    offer(&to, true, &["a"]);
+    let told = to.conclude(Listing::WithEmpty, &|| true);
+    assert_eq!((told.deleted, told.troubles.len()), (0, 1), "{:?}", told.troubles);
+    assert_eq!(bucket.keys(), ["to/a", "to/b"]);
     // Nobody asked for it.
     let to = open(&bucket, None);
     offer(&to, true, &["a"]);
@@ -188,7 +205,7 @@ fn who_is_stopped_removes_no_more() {
     let to = deleting(&bucket, 10_000, &[]);
     offer(&to, true, &["a"]);
     // Until something went.
-    let told = to.conclude(true, &|| bucket.count("remove") == 0);
+    let told = to.conclude(Listing::Whole, &|| bucket.count("remove") == 0);
     assert_eq!(told.troubles.len(), 1, "{:?}", told.troubles);
     assert_eq!(told.troubles[0].kind, FailureKind::Stopped);
     let left = bucket.keys().len() as u64;

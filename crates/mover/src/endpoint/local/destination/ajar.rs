@@ -172,8 +172,8 @@ fn is_permission(failure: &Failure) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
+    use crate::endpoint::{Destination, Listing};
     use crate::filter::Filter;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -236,7 +236,7 @@ mod tests {
         // Another part gave it what it had before.
         chmod(&scratch.path().join("d"), 0o555);
         assert!(to.open_way(b"d/f"));
-        drop(to.conclude(false, &|| true));
+        drop(to.conclude(Listing::Partial, &|| true));
         to.close(true);
         assert_eq!(mode(&scratch.path().join("d")), 0o755);
     }
@@ -273,7 +273,7 @@ mod tests {
         to.decide(&directory(), &|_, _| true);
         chmod(&scratch.path().join("d"), 0o311);
         to.place(b"d").unwrap();
-        let conclusion = to.conclude(false, &|| true);
+        let conclusion = to.conclude(Listing::Partial, &|| true);
         assert!(
             conclusion.failed.is_none() && conclusion.revised.is_empty(),
             "{:?} {:?}",

@@ -5,7 +5,7 @@ use super::ajar::is_kept_out;
 use super::spool::Spooled;
 use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
 use crate::endpoint::local::{failed, lock, sys_time};
-use crate::endpoint::{Conclusion, Revised};
+use crate::endpoint::{Conclusion, Listing, Revised};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -19,17 +19,17 @@ pub(super) const TOLD_MAX: usize = 100_000;
 pub(super) const RESTORE: u32 = 1 << 31;
 
 impl LocalDestination {
-    pub(super) fn conclude_all(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
-        self.conclude_telling(complete, TOLD_MAX, goes_on)
+    pub(super) fn conclude_all(&self, listing: Listing, goes_on: &dyn Fn() -> bool) -> Conclusion {
+        self.conclude_telling(listing, TOLD_MAX, goes_on)
     }
 
-    fn conclude_telling(&self, complete: bool, told_max: usize, goes_on: &dyn Fn() -> bool) -> Conclusion {
+    fn conclude_telling(&self, listing: Listing, told_max: usize, goes_on: &dyn Fn() -> bool) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.durability.check() {
             conclusion.failed = Some(failure);
             return conclusion;
         }
-        self.delete_all(complete, goes_on, &mut conclusion);
+        self.delete_all(listing, goes_on, &mut conclusion);
         self.remove_aside(goes_on, &mut conclusion);
         let mut untold = 0;
         loop {
@@ -268,7 +268,7 @@ mod tests {
             };
             to.decide(&entry, &|_, _| true);
         }
-        let conclusion = to.conclude_telling(true, 2, &|| true);
+        let conclusion = to.conclude_telling(Listing::Whole, 2, &|| true);
         assert_eq!(conclusion.revised.len(), 2);
         let [trouble] = &conclusion.troubles[..] else { panic!("{:?}", conclusion.troubles) };
         assert!(trouble.to_string().contains("set metadata failed: 3 more directories did not"), "{trouble}");

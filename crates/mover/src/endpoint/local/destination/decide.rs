@@ -76,7 +76,7 @@ impl LocalDestination {
     /// Remembers the name, so that it is not deleted at the end.
     pub(super) fn note_offered(&self, entry: &Entry) {
         let is_dir = matches!(entry.kind, Kind::Directory);
-        self.deletion.count(entry.path.is_root());
+        self.deletion.tops.offer(&self.final_path(&entry.path));
         self.note_name(&entry.path, is_dir);
     }
 

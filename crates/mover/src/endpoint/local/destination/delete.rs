@@ -9,7 +9,7 @@ use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::displace::Replaced;
 use crate::endpoint::Conclusion;
-use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, as_directory, as_unlisted};
+use crate::endpoint::deletion::{self, DELETE, Doomed, Listing, Offered, Tops, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
@@ -18,7 +18,7 @@ use crate::failure::{self, Failure, FailureKind};
 use crate::filter::Filter;
 use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
@@ -30,9 +30,7 @@ pub(super) struct Deletion {
     protect: Filter,
     /// `None`: nothing is deleted.
     pub(super) offered: Mutex<Option<Offered>>,
-    /// Entries offered besides the root.
-    entries: AtomicU64,
-    root_is_offered: AtomicBool,
+    pub(super) tops: Tops,
     /// Counted as deleted: something of another kind took its name, or it was removed at an end.
     pub(super) replaced: Mutex<Replaced>,
 }
@@ -40,13 +38,7 @@ pub(super) struct Deletion {
 impl Deletion {
     /// Of nothing, so far. Names that `protect` excludes stay.
     pub(super) fn new(protect: Filter) -> Deletion {
-        Deletion {
-            protect,
-            offered: Mutex::default(),
-            entries: AtomicU64::new(0),
-            root_is_offered: AtomicBool::new(false),
-            replaced: Mutex::default(),
-        }
+        Deletion { protect, offered: Mutex::default(), tops: Tops::default(), replaced: Mutex::default() }
     }
 
     /// From now on it keeps the names offered here: what has none is deleted at the end.
@@ -64,15 +56,6 @@ impl Deletion {
         }
     }
 
-    /// An entry is offered: the root, or another one.
-    pub(super) fn count(&self, is_root: bool) {
-        if is_root {
-            self.root_is_offered.store(true, Ordering::Relaxed);
-        } else {
-            self.entries.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// Whether this name stays, whatever the source has.
     pub(super) fn is_protected(&self, path: &RelativePath, is_dir: bool) -> bool {
         !self.protect.decide(path, is_dir).included
@@ -86,7 +69,12 @@ impl Deletion {
 }
 
 impl LocalDestination {
-    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
+    pub(super) fn delete_all(
+        &self,
+        listing: Listing,
+        goes_on: &dyn Fn() -> bool,
+        conclusion: &mut Conclusion,
+    ) {
         let Some(delete_max) = self.terms.delete_max else { return };
         {
             let mut replaced = lock(&self.deletion.replaced);
@@ -96,7 +84,7 @@ impl LocalDestination {
         if self.root.is_none() {
             return;
         }
-        if !complete {
+        if listing == Listing::Partial {
             conclusion.troubles.push(deletion::not_listed());
             return;
         }
@@ -107,7 +95,7 @@ impl LocalDestination {
             return;
         };
         let mut troubles = Vec::new();
-        let doomed = match self.sweep(offered, None, goes_on, &mut troubles) {
+        let doomed = match self.sweep((offered, listing), None, goes_on, &mut troubles) {
             Ok((doomed, true)) => doomed,
             Ok((_, false)) => {
                 conclusion.troubles.push(stopped());
@@ -118,12 +106,12 @@ impl LocalDestination {
                 return;
             }
         };
-        let entries = self.deletion.entries.load(Ordering::Relaxed);
-        if !doomed.may_go(entries, delete_max, self.terms.dry_run, conclusion) {
+        let source = (&self.deletion.tops, listing);
+        if !doomed.may_go(source, delete_max, self.terms.dry_run, conclusion) {
             return;
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);
-        match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
+        match self.sweep((offered, listing), Some(left_max), goes_on, &mut conclusion.troubles) {
             Ok((deleted, is_whole)) => {
                 // Of all ends together no more may go.
                 lock(&self.deletion.replaced).count += deleted.count;
@@ -148,14 +136,14 @@ impl LocalDestination {
         let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
         sweep.walk.enter(path.as_bytes(), dir)?;
         sweep.run(&|| true)?;
-        Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names }))
+        Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names, spared: 0 }))
     }
 
     /// Counts what is to go, or removes up to `remove_max` of it; names the first of it. `false`: it was
     /// stopped before the end.
     fn sweep(
         &self,
-        offered: &Offered,
+        offered: (&Offered, Listing),
         remove_max: Option<u64>,
         goes_on: &dyn Fn() -> bool,
         troubles: &mut Vec<Failure>,
@@ -170,13 +158,13 @@ impl LocalDestination {
             let cause = format!("{untold} could not be deleted");
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
         }
-        Ok((Doomed { count: sweep.count, names: sweep.names }, is_whole))
+        Ok((Doomed { count: sweep.count, names: sweep.names, spared: sweep.spared }, is_whole))
     }
 
     /// Nothing is entered yet.
     fn sweeping<'a>(
         &'a self,
-        offered: Option<&'a Offered>,
+        offered: Option<(&'a Offered, Listing)>,
         remove_max: Option<u64>,
         troubles: &'a mut Vec<Failure>,
         key: MountKey,
@@ -194,6 +182,7 @@ impl LocalDestination {
             levels: vec![level],
             keeps: false,
             count: 0,
+            spared: 0,
             names: Vec::new(),
             untold: 0,
         })
@@ -212,7 +201,7 @@ fn may_be_ours(name: &[u8]) -> bool {
 struct Sweep<'a> {
     destination: &'a LocalDestination,
     /// `None`: everything is doomed.
-    offered: Option<&'a Offered>,
+    offered: Option<(&'a Offered, Listing)>,
     /// `None`: only count.
     remove_max: Option<u64>,
     troubles: &'a mut Vec<Failure>,
@@ -224,6 +213,8 @@ struct Sweep<'a> {
     /// Something stays somewhere.
     keeps: bool,
     count: u64,
+    /// See [`Doomed::spared`].
+    spared: u64,
     names: Vec<RelativePath>,
     /// Troubles beyond those that are told one by one.
     untold: u64,
@@ -301,7 +292,7 @@ impl Sweep<'_> {
         };
         let is_dir = stat.kind == Kind::Dir;
         let is_foreign = is_dir && self.key != key_of(&stat);
-        if let (false, Some(offered)) = (is_doomed, self.offered)
+        if let (false, Some((offered, _))) = (is_doomed, self.offered)
             && offered.contains(&path)?
         {
             if is_dir
@@ -315,13 +306,18 @@ impl Sweep<'_> {
         }
         let at_top = self.walk.depth() == 1;
         let deletion = &self.destination.deletion;
-        if at_top && !is_doomed && !deletion.root_is_offered.load(Ordering::Relaxed) {
+        if at_top && !is_doomed && !deletion.tops.has_root() {
             // The root itself is not the source's: what else is in it is not our business.
             return Ok(());
         }
         let is_protected =
             RelativePath::new(path.clone()).map_or(true, |path| deletion.is_protected(&path, is_dir));
         if is_protected {
+            self.keep();
+            return Ok(());
+        }
+        if self.offered.is_some_and(|(_, listing)| deletion.tops.is_in_empty(&path, listing)) {
+            self.spared += 1;
             self.keep();
             return Ok(());
         }

@@ -33,6 +33,8 @@ pub(super) struct Scan<'a> {
     totals: ScanTotals,
     links: OpenLinks,
     stopped: bool,
+    /// Some name was found below the root that is looked at.
+    has_names: bool,
     root_offered: bool,
     /// Where links are followed: device and inode of the directories on the way to what is looked at.
     above: Vec<(u64, u64)>,
@@ -62,7 +64,17 @@ impl<'a> Scan<'a> {
         let links = OpenLinks { keeps_all: source.options.follow_links, ..OpenLinks::default() };
         let stays_out_of = source.stays_out_of();
         let above = Vec::new();
-        Scan { source, sink, totals, links, stopped: false, root_offered: false, above, stays_out_of }
+        Scan {
+            source,
+            sink,
+            totals,
+            links,
+            stopped: false,
+            has_names: false,
+            root_offered: false,
+            above,
+            stays_out_of,
+        }
     }
 
     pub(super) fn run(mut self) -> ScanTotals {
@@ -114,7 +126,9 @@ impl<'a> Scan<'a> {
             let failure = failed("list", &path, &error);
             return self.trouble(path, failure);
         }
+        self.has_names = false;
         self.walk(root, index, &mut walk, &mut device);
+        self.totals.empty += u64::from(!self.has_names && !self.stopped);
     }
 
     fn walk(&mut self, root: &Root, index: usize, walk: &mut Walk<'a>, device: &mut Option<u64>) {
@@ -131,6 +145,7 @@ impl<'a> Scan<'a> {
                 }
                 Step::Name(name, kind) => (name, kind),
             };
+            self.has_names = true;
             let path = match RelativePath::new(joined(&root.top, &walk.path_of(&name))) {
                 Ok(path) => path,
                 Err(error) => {
