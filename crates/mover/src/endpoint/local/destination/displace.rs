@@ -206,7 +206,7 @@ impl LocalDestination {
             return Err(conflict(path, "what stands there is excluded from deletion, and of another kind"));
         }
         if !is_dir {
-            return Ok(Doomed { count: 1, names: vec![at.into_owned()] });
+            return Ok(Doomed { count: 1, names: vec![at.into_owned()], spared: 0 });
         }
         let dir = place.dir.open_beneath(name, Links::Refuse);
         let dir = dir.map_err(|error| failed("read metadata", path, &error))?;
