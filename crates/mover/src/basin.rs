@@ -27,6 +27,9 @@ mod slow;
 // Heat that slowed CPUs.
 mod heat;
 
+// CPUs that others had.
+mod crowd;
+
 // What to turn.
 mod knob;
 

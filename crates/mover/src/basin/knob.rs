@@ -2,7 +2,7 @@
 
 use super::need::{Cause, Need};
 use super::words::{is_small, rate_of, size, window_bytes};
-use super::{Evidence, Where, heat, path};
+use super::{Evidence, Where, crowd, heat, path};
 use crate::model::loss::CongestionControl;
 use crate::stage::Stage;
 
@@ -39,8 +39,14 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::SmallFilesRead => "a source with quicker metadata, or an archive of the files.".into(),
         Cause::SmallFilesWrite => "a destination with quicker metadata, or an archive of the files.".into(),
         Cause::SourceCpu | Cause::DestinationCpu => {
-            let place = if narrowest.place == Where::Source { source } else { destination };
+            let (place, side) = match narrowest.place {
+                Where::Source => (source, &evidence.sender),
+                _ => (destination, &evidence.receiver),
+            };
             match narrowest.stage {
+                _ if crowd::of(side).is_some() => {
+                    format!("less other work at {place} (its CPUs are waited for), or more CPUs there.")
+                }
                 Some(Stage::Compress) => "leave out --compress.".into(),
                 Some(Stage::Send | Stage::Receive) => {
                     format!("--cipher aes128 where {place} has AES instructions, or more --streams.")

@@ -1,6 +1,6 @@
 //! The time that a transfer would take if one resource were all there is.
 
-use super::{Evidence, Narrow, Where, heat, path, slow};
+use super::{Evidence, Narrow, Where, crowd, heat, path, slow};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
@@ -169,6 +169,8 @@ struct Part {
     place: Where,
     busy: f64,
     cpu: f64,
+    /// What it waited for was a CPU.
+    is_crowded: bool,
 }
 
 impl Part {
@@ -180,12 +182,18 @@ impl Part {
             Stage::ReadBack => f64::from(row.threads.max(1)).min(cores(side)),
             _ => 1.0,
         };
-        Part { stage, place, busy: row.busy_nanos as f64 / 1e9, cpu: row.cpu_nanos as f64 / 1e9 / threads }
+        Part {
+            stage,
+            place,
+            busy: row.busy_nanos as f64 / 1e9,
+            cpu: row.cpu_nanos as f64 / 1e9 / threads,
+            is_crowded: crowd::of(side).is_some(),
+        }
     }
 
     /// Waits for a device more than it computes.
     fn waits(&self) -> bool {
-        self.cpu < self.busy * 0.5
+        self.cpu < self.busy * 0.5 && !self.is_crowded
     }
 
     fn cause(&self, is_sync_slow: bool) -> Cause {

@@ -9,6 +9,9 @@ mod machines;
 /// CPUs that heat slowed.
 mod heat;
 
+// CPUs that others had.
+mod crowd;
+
 // Energy that machines used meanwhile.
 mod energy;
 

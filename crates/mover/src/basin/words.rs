@@ -2,7 +2,7 @@
 
 use super::slow::{self, Slow};
 use super::width::{self, Width};
-use super::{Cause, Evidence, Narrow, Verdict, Where, heat, path};
+use super::{Cause, Evidence, Narrow, Verdict, Where, crowd, heat, path};
 use crate::failure::counted;
 use crate::stage::Stage;
 use std::net::IpAddr;
@@ -23,7 +23,8 @@ pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     if evidence.content_bytes() == 0 {
         return nothing_moved(evidence, narrowest);
     }
-    let reason = format!("{}{}", reason(evidence, narrowest), heated(evidence, narrowest));
+    let slowed = [heated(evidence, narrowest), crowded(evidence, narrowest)].concat();
+    let reason = format!("{}{slowed}", reason(evidence, narrowest));
     let all_of_it = if is_part(evidence, narrowest) { ", with all that its threads do" } else { "" };
     let mut text = format!("{}: {reason} ({}{all_of_it})", subject(narrowest), share(narrowest));
     if let Some(next) = &verdict.next {
@@ -273,6 +274,18 @@ fn heated(evidence: &Evidence, narrow: &Narrow) -> String {
         }
         None => String::new(),
     }
+}
+
+/// That the CPUs which are the narrowest had other work, if they had.
+fn crowded(evidence: &Evidence, narrow: &Narrow) -> String {
+    let side = match (narrow.cause, narrow.place) {
+        (Cause::SourceCpu, _) => &evidence.sender,
+        (Cause::DestinationCpu, _) => &evidence.receiver,
+        _ => return String::new(),
+    };
+    crowd::of(side).map_or(String::new(), |share| {
+        format!("; something waited for a CPU there {:.0} % of the time", share * 100.0)
+    })
 }
 
 /// What a link loses that is named for its width, if that is worth a word.

@@ -1,0 +1,18 @@
+//! Whether the threads of a side waited for a CPU and not for a disk: then a read that took long was no slow disk.
+
+use thalweg_wire::account::SideAccounts;
+
+/// Something on the machine waited for a CPU during more than this share of the time.
+const CROWDED: f64 = 0.5;
+/// Something waited for a disk during less than this share: so little explains nothing.
+const IDLE_DISK: f64 = 0.1;
+
+/// The share of the time, 0 to 1, in which something on this side's machine waited for a CPU, if that was most of it and
+/// hardly anything waited for a disk. `None` otherwise, and where the kernel does not tell (pressure stall
+/// information).
+pub(super) fn of(side: &SideAccounts) -> Option<f64> {
+    let seconds = side.elapsed_nanos.max(1) as f64;
+    let share = |nanos: Option<u64>| Some((nanos? as f64 / seconds).min(1.0));
+    let (cpu, io) = (share(side.process.cpu_pressure_nanos)?, share(side.process.io_pressure_nanos)?);
+    (cpu > CROWDED && io < IDLE_DISK).then_some(cpu)
+}
