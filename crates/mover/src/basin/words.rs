@@ -21,7 +21,7 @@ const FULL: f64 = 0.9;
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
     if evidence.content_bytes() == 0 {
-        return nothing_moved(evidence, narrowest);
+        return nothing_moved(evidence, verdict);
     }
     let slowed = [heated(evidence, narrowest), crowded(evidence, narrowest)].concat();
     let reason = format!("{}{slowed}", reason(evidence, narrowest));
@@ -45,7 +45,8 @@ pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
 }
 
 /// Of a transfer that found everything there, or is about names only: widths in bits a second say nothing.
-fn nothing_moved(evidence: &Evidence, narrowest: &Narrow) -> String {
+fn nothing_moved(evidence: &Evidence, verdict: &Verdict) -> String {
+    let narrowest = &verdict.narrowest;
     let stage = format!("{} ({})", subject(narrowest), share(narrowest));
     let time = match (narrowest.busy > 0.5, evidence.is_linked) {
         (true, _) => format!("most of that time took {stage}"),
@@ -56,7 +57,16 @@ fn nothing_moved(evidence: &Evidence, narrowest: &Narrow) -> String {
         (false, false) => format!("no stage took most of that time; the busiest was {stage}"),
     };
     let entries = counted(evidence.entries, "entry", "entries");
-    format!("no content was moved: {entries} settled in {}; {time}", seconds(evidence.seconds()))
+    let told = format!("no content was moved: {entries} settled in {}; {time}", seconds(evidence.seconds()));
+    // What was idle for most of the time is nothing to turn.
+    if narrowest.busy <= 0.5 {
+        return told;
+    }
+    let next = verdict.next.as_ref().map(|next| {
+        let next_to = next_subject(narrowest, next);
+        format!("; next is {next_to} ({})", share(next))
+    });
+    format!("{told}; {}{}. {}", gain(verdict), next.unwrap_or_default(), verdict.knob)
 }
 
 /// Whether what is said of a stage is largely that of others which its threads do in turn.
