@@ -101,6 +101,8 @@ pub fn arranged(command: Command) -> Command {
                 .mut_arg("max_delete", |argument| argument.hide(true))
                 .override_usage("thalweg cp [OPTIONS] <SRC>... <DST>"),
             "sync" => sub.override_usage("thalweg sync [OPTIONS] <SRC>... <DST>"),
+            // Likewise: it comes with the filters, and a watch takes what comes.
+            "watch" => sub.mut_arg("files_from", |argument| argument.hide(true)),
             "frames" => sub.mut_subcommands(|sub| match sub.get_name() {
                 "push" => sub.override_usage("thalweg frames push [OPTIONS] <FILE>... <PLACE>"),
                 _ => sub,
@@ -176,6 +178,12 @@ mod tests {
             }
             assert!(!short.contains("--tls-records") && short.contains("--exclude"), "{short}");
         }
+    }
+
+    #[test]
+    fn the_help_of_a_watch_has_the_filters_but_no_list_which_it_refuses() {
+        let long = of("watch").render_long_help().to_string();
+        assert!(long.contains("--exclude-from") && !long.contains("--files-from"), "{long}");
     }
 
     #[test]
