@@ -4,15 +4,21 @@ use thalweg_wire::account::SideAccounts;
 
 /// Something on the machine waited for a CPU during more than this share of the time.
 const CROWDED: f64 = 0.5;
+/// Threads of ours did, all together, for this share of the time: what others wait for is not ours.
+const OURS: f64 = 0.2;
+/// Out of what a control group allows for more than this share of the time: that explains it, and has a name of its own.
+const THROTTLED: f64 = 0.2;
 /// Something waited for a disk during less than this share: so little explains nothing.
 const IDLE_DISK: f64 = 0.1;
 
-/// The share of the time, 0 to 1, in which something on this side's machine waited for a CPU, if that was most of it and
-/// hardly anything waited for a disk. `None` otherwise, and where the kernel does not tell (pressure stall
-/// information).
+/// The share of the time, 0 to 1, in which something on this side's machine waited for a CPU, if that was most of it,
+/// ours did, too, and hardly anything waited for a disk. `None` otherwise, and where the kernel does not tell (pressure
+/// stall information).
 pub(super) fn of(side: &SideAccounts) -> Option<f64> {
     let seconds = side.elapsed_nanos.max(1) as f64;
     let share = |nanos: Option<u64>| Some((nanos? as f64 / seconds).min(1.0));
-    let (cpu, io) = (share(side.process.cpu_pressure_nanos)?, share(side.process.io_pressure_nanos)?);
-    (cpu > CROWDED && io < IDLE_DISK).then_some(cpu)
+    let process = &side.process;
+    let (cpu, io) = (share(process.cpu_pressure_nanos)?, share(process.io_pressure_nanos)?);
+    let (ours, throttled) = (share(Some(process.runnable_nanos))?, share(Some(process.throttled_nanos))?);
+    (cpu > CROWDED && io < IDLE_DISK && ours > OURS && throttled < THROTTLED).then_some(cpu)
 }

@@ -1,9 +1,10 @@
 use super::*;
 
-/// Time in which something waited for a CPU and for a disk, of 10 s.
+/// Time in which something waited for a CPU, our threads among others, and for a disk, of 10 s.
 fn pressed(side: &mut SideAccounts, cpu_ms: u64, io_ms: u64) {
     side.process.cpu_pressure_nanos = Some(cpu_ms * 1_000_000);
     side.process.io_pressure_nanos = Some(io_ms * 1_000_000);
+    side.process.runnable_nanos = cpu_ms * 2_000_000;
 }
 
 #[test]
@@ -23,6 +24,13 @@ fn a_read_that_waited_for_a_cpu_is_no_slow_disk() {
         pressed(&mut evidence.receiver, 9_500, 200);
         expect(&evidence, Cause::SourceDisk, Where::Source, 5.0);
     }
+    // Others did, and none of ours; or ours had used up what their control group allows.
+    pressed(&mut evidence.sender, 9_500, 200);
+    evidence.sender.process.runnable_nanos = 1_000_000;
+    expect(&evidence, Cause::SourceDisk, Where::Source, 5.0);
+    pressed(&mut evidence.sender, 9_500, 200);
+    evidence.sender.process.throttled_nanos = 5_000_000_000;
+    expect(&evidence, Cause::SourceDisk, Where::Source, 5.0);
 }
 
 #[test]
