@@ -597,8 +597,7 @@ fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Op
     let prefix = format!("{key}/");
     match form {
         SourceForm::Single { name } => {
-            let page = bucket.list(&prefix, true, None)?;
-            if !page.objects.is_empty() || !page.prefixes.is_empty() {
+            if bucket.has_keys(&prefix)? {
                 return Ok((prefix, None));
             }
             let (above, last) = key.rsplit_once('/').map_or(("", key), |(above, last)| (above, last));

@@ -16,6 +16,8 @@ mod deleting;
 mod doubts;
 // What an earlier run remembers.
 mod remembered;
+// What stands there, as far as lists tell.
+mod standing;
 
 const CHUNK: u64 = 64 << 10;
 /// Bytes in memory at once.
