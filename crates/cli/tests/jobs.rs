@@ -209,6 +209,33 @@ fn a_job_that_its_user_stopped_ends_in_order_and_is_resumed_only_by_name() {
     assert!(site.finished(&id)["bytes_resumed"].as_u64() > Some(0));
 }
 
+/// As where the machine is started anew while what was written becomes durable.
+#[test]
+fn a_job_that_is_killed_while_it_stops_is_resumed_only_by_name() {
+    let site = Site::new();
+    let id = site.begin(site.copy(&[]));
+    site.await_journal(&id);
+    let job = site.job(&id);
+    let run = job.record.run.clone().unwrap();
+    // What `jobs stop` notes before it asks.
+    jobs::ask_to_stop(&job.directory).unwrap();
+    signal(run.pid, Signal::SIGKILL);
+    site.await_state(&id, State::Stopped);
+    assert!(wait_until(LIMIT, || start_ticks(run.command_pid).is_none()));
+    assert_eq!(site.run(&["jobs", "resume", "--all"]).expect(0).stdout, "");
+    site.run(&["jobs", "wait", &id]).expect(3);
+    // One that does not begin again is what it was.
+    let mut nonsense = job.record.clone();
+    nonsense.words.push(jobs::Bytes(b"--no-such-option".to_vec()));
+    jobs::write_record(&job.directory, &nonsense).unwrap();
+    let refused = site.run(&["jobs", "resume", &id]);
+    assert!(refused.stderr.contains("the job did not begin"), "{refused:?}");
+    assert_eq!(site.job(&id).state, State::Stopped);
+    jobs::write_record(&job.directory, &job.record).unwrap();
+    site.run(&["jobs", "resume", &id]).expect(0);
+    site.end(&id);
+}
+
 /// Who shuts a machine down asks all processes at once, and who ends a login sends SIGHUP behind SIGTERM (logind). A
 /// second signal would end the command where it stands.
 #[test]

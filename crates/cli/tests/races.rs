@@ -487,7 +487,7 @@ fn give_to_nobody(path: &Path) {
     }
 }
 
-/// a second copy of the same job. (A second daemon on the same state directory: `service.rs`.)
+/// a second copy of the same job. (A second daemon on the same state directory: `service/state.rs`.)
 #[test]
 fn x2_the_same_job_twice_at_once_is_refused_once() {
     let scratch = Scratch::in_memory();

@@ -1,6 +1,6 @@
 //! What the endpoints need of a bucket: so much of [`Store`], so that their tests have one in memory.
 
-use crate::store::{About, Head, If, Page, Part, Removed, Seen, Store, Upload};
+use crate::store::{About, Head, If, Page, Part, Removed, Seen, Store, Upload, is_any};
 use std::sync::Arc;
 use thalweg_mover::{Failure, Result};
 use thalweg_wire::{Evidence, Time};
@@ -15,6 +15,10 @@ pub(crate) trait Bucket: Send + Sync {
     fn moved(&self) -> u64;
     /// One page of what is below `prefix`.
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
+    /// Whether a key begins with `prefix`.
+    fn has_keys(&self, prefix: &str) -> Result<bool> {
+        is_any(|after| self.list(prefix, true, after))
+    }
     /// What stands at a key.
     fn head(&self, key: &str) -> Result<Option<Head>>;
     /// The same with its content, if that has no more than so many bytes.

@@ -114,8 +114,16 @@ pub struct ObjectDestination {
 struct Flight {
     /// What stood there.
     seen: Option<Seen>,
-    /// The version that stands there now, and the digest of its content.
-    done: Option<(String, Digest)>,
+    done: Option<Done>,
+}
+
+/// What stands there now.
+struct Done {
+    etag: String,
+    /// Of its content.
+    digest: Digest,
+    /// What it has beside it.
+    beside: About,
 }
 
 /// By number, and of each path the last.
@@ -453,7 +461,7 @@ impl ObjectDestination {
         losses.extend(self.unconditional());
         let etag = etag.filter(|etag| !etag.is_empty());
         if let (Some(etag), Some(flight)) = (etag, lock(&self.flights).all.get_mut(&entry.id)) {
-            flight.done = Some((etag, digest));
+            flight.done = Some(Done { etag, digest, beside: self.about(entry) });
         }
         Ok(losses)
     }
@@ -589,8 +597,7 @@ fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Op
     let prefix = format!("{key}/");
     match form {
         SourceForm::Single { name } => {
-            let page = bucket.list(&prefix, true, None)?;
-            if !page.objects.is_empty() || !page.prefixes.is_empty() {
+            if bucket.has_keys(&prefix)? {
                 return Ok((prefix, None));
             }
             let (above, last) = key.rsplit_once('/').map_or(("", key), |(above, last)| (above, last));

@@ -28,6 +28,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
 use url::Url;
 
+pub(crate) use listing::is_any;
 pub use removing::Removed;
 
 mod about;

@@ -112,6 +112,7 @@ struct State {
     /// What was made so far: versions and uploads are named by it.
     made: u64,
     page_keys: usize,
+    empty_pages: usize,
     knows_crc64: bool,
     ignores_if_removed: bool,
     ignores_if_put: bool,
@@ -126,6 +127,7 @@ impl Default for State {
             asked: Vec::new(),
             made: 0,
             page_keys: 1000,
+            empty_pages: 0,
             knows_crc64: true,
             ignores_if_removed: false,
             ignores_if_put: false,
@@ -279,6 +281,11 @@ impl Fake {
     /// Makes its lists shorter.
     pub fn set_page_keys(&self, keys: usize) {
         lock(&self.shared.state).page_keys = keys;
+    }
+
+    /// Has the next `pages` pages of objects come empty, and go on.
+    pub fn empty_pages(&self, pages: usize) {
+        lock(&self.shared.state).empty_pages = pages;
     }
 
     /// What was asked so far.
@@ -588,9 +595,15 @@ impl State {
         reply.with("etag", format!("\"{}\"", object.etag)).with("last-modified", http_time(object.modified))
     }
 
-    fn list(&self, asked: &Asked) -> Reply {
+    fn list(&mut self, asked: &Asked) -> Reply {
         let of = |name: &str| asked.query.get(name).map_or("", String::as_str);
         let (prefix, after, delimiter) = (of("prefix"), of("continuation-token"), of("delimiter"));
+        if self.empty_pages > 0 {
+            // Each goes on elsewhere, and all of them before the first key.
+            let token = "!".repeat(self.empty_pages);
+            self.empty_pages -= 1;
+            return listed("", Some(&token));
+        }
         let mut words = String::new();
         let (mut count, mut last, mut more) = (0, String::new(), false);
         for (key, object) in self.objects.iter().filter(|(key, _)| key.starts_with(prefix)) {
@@ -618,15 +631,7 @@ impl State {
                 ),
             };
         }
-        let token = if more { xml::escape(&last) } else { String::new() };
-        Reply::new(
-            200,
-            format!(
-                "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
-                 <EncodingType>url</EncodingType><IsTruncated>{more}</IsTruncated><NextContinuationToken>{token}\
-                 </NextContinuationToken>{words}</ListBucketResult>"
-            ),
-        )
+        listed(&words, more.then_some(last.as_str()))
     }
 
     fn list_uploads(&self, asked: &Asked) -> Reply {
@@ -716,6 +721,19 @@ impl State {
         self.uploads.remove(id);
         reply
     }
+}
+
+/// A page of objects, which goes on behind `last`.
+fn listed(words: &str, last: Option<&str>) -> Reply {
+    let (more, token) = (last.is_some(), xml::escape(last.unwrap_or_default()));
+    Reply::new(
+        200,
+        format!(
+            "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+             <EncodingType>url</EncodingType><IsTruncated>{more}</IsTruncated><NextContinuationToken>{token}\
+             </NextContinuationToken>{words}</ListBucketResult>"
+        ),
+    )
 }
 
 /// What a request gives to be kept beside an object.

@@ -203,7 +203,7 @@ pub enum State {
     Done,
     /// It ended with another one.
     Failed,
-    /// Its user asked it to stop, and it did.
+    /// Its user asked it to stop, and it did, or is gone since.
     Stopped,
     /// A signal of somebody else ended it, or it is gone without an end: killed, or the machine was started anew.
     Interrupted,
@@ -435,7 +435,8 @@ fn takes(lock: &File) -> bool {
     }
 }
 
-/// Notes that its user asks a job to stop: what is then its end is not taken for an interruption.
+/// Notes that its user asks a job to stop: neither what is then its end, nor that it has none, is taken for an
+/// interruption.
 ///
 /// # Errors
 /// What the file system says.
@@ -482,7 +483,12 @@ fn state_of(directory: &Path, record: &Record) -> Option<State> {
     let is_this_boot = run.boot.is_none() || boot_id().is_none_or(|now| Some(now) == run.boot);
     let is_there = || start_ticks(run.pid) == Some(run.start_ticks);
     let runs = is_this_boot && is_kept(directory).unwrap_or_else(is_there);
-    Some(if runs { State::Running } else { State::Interrupted })
+    Some(match runs {
+        true => State::Running,
+        // Whatever ended it before it had put away what was written: its user does not want it.
+        false if is_asked_to_stop(directory) => State::Stopped,
+        false => State::Interrupted,
+    })
 }
 
 fn directories(state: &Path) -> Vec<PathBuf> {

@@ -138,10 +138,10 @@ impl Bucket {
             return Ok(entry(name, &seen));
         }
         // Of a bucket that is empty the answer is that it is there.
-        let page = self.store.list(&self.prefix(), true, None)?;
-        match page.objects.is_empty() && page.prefixes.is_empty() && !self.location.key.is_empty() {
-            true => Err(self.absent()),
-            false => Ok(directory(RelativePath::root())),
+        let has_keys = self.store.has_keys(&self.prefix())?;
+        match has_keys || self.location.key.is_empty() {
+            true => Ok(directory(RelativePath::root())),
+            false => Err(self.absent()),
         }
     }
 
@@ -778,6 +778,21 @@ mod tests {
         // A bucket that is not there is none.
         fake.fail("ListObjectsV2", 1, Fault::refuse(404, "NoSuchBucket"));
         assert_eq!(list(&place.as_directory()).unwrap_err().kind, FailureKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_listed_behind_pages_that_are_empty_is_found_and_removed() {
+        let fake = Fake::start().unwrap();
+        fake.put("run7/a", b"x");
+        let place = bucket(&fake, "run7");
+        fake.empty_pages(2);
+        assert!(matches!(place.look().unwrap().kind, Kind::Directory));
+        fake.empty_pages(1);
+        let mut count = 0;
+        place.remove(true, &mut count, &|| Ok(()), &mut |failure| panic!("{failure}")).unwrap();
+        assert_eq!((count, fake.keys().len()), (1, 0));
+        fake.empty_pages(2);
+        assert_eq!(place.look().unwrap_err().kind, FailureKind::NotFound);
     }
 
     #[test]

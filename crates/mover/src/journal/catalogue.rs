@@ -34,7 +34,8 @@ pub struct Catalogue {
 /// What is remembered of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Remembered {
-    /// [`bind`] of both sides when the file was finished.
+    /// [`bind`] of both sides when the file was finished; in a bucket the beginning of that, and what is beside the
+    /// object.
     pub evidence: [u8; 16],
     /// Digest of the content.
     pub digest: Digest,

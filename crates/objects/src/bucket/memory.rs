@@ -35,6 +35,8 @@ pub(crate) struct Memory {
     pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
     /// Keys per page; 1000 if 0.
     pub(crate) page_keys: AtomicUsize,
+    /// Pages that come empty from now on, and go on.
+    pub(crate) empty_pages: AtomicU64,
     /// Puts and parts that fail from now on.
     pub(crate) fails: AtomicU64,
     /// Keys that are listed and not found.
@@ -206,6 +208,9 @@ impl Bucket for Memory {
             keys.reverse();
         }
         let from: usize = after.map_or(0, |after| after.parse().unwrap());
+        if take_one(&self.empty_pages) {
+            return Ok(Page { objects: Vec::new(), prefixes: Vec::new(), next: Some(from.to_string()) });
+        }
         let (mut page, mut prefixes) = (Vec::new(), BTreeSet::new());
         for key in keys.iter().skip(from).take(most) {
             let rest = &key[prefix.len()..];

@@ -4,7 +4,7 @@ use super::conditions::Write;
 use super::notes::Noted;
 use super::partial::ObjectPartial;
 use super::standing::Found;
-use super::{Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, abort, has, words_of};
+use super::{Done, Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, abort, has, words_of};
 use crate::bucket::version_of;
 use crate::source::open_version;
 use crate::store::{About, Head, If, Part, Seen};
@@ -25,6 +25,9 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 const COMPARE: &str = "compare";
 /// Directories without files that are told one by one.
 pub(super) const CHILDLESS_MAX: usize = 64 << 10;
+
+/// Of the 16 bytes that are remembered of a file, so many tell whether the content is still the same.
+const SHOWN_BYTES: usize = 10;
 
 /// Directories in which no file came: a bucket does not keep them.
 #[derive(Default)]
@@ -220,10 +223,8 @@ impl ObjectDestination {
         }
         let find = |catalogue: &Catalogue| catalogue.find(&entry.path).ok()?;
         let remembered = lock(&self.catalogue).as_ref().and_then(find);
-        if let Some(Remembered { evidence, digest }) = remembered {
-            let is_same = evidence == bind(&entry.evidence, &shown(seen.size, &seen.etag));
-            let outcome = Outcome::Unchanged { digest: Some(digest) };
-            return Ok(is_same.then(|| settled(outcome, false)));
+        if let Some(remembered) = remembered {
+            return self.remembered(entry, key, seen, remembered);
         }
         let Some(head) = self.shared.bucket.head(key)? else { return Ok(None) };
         if head.seen.etag != seen.etag || head.about.mtime != Some(entry.evidence.mtime) {
@@ -233,6 +234,40 @@ impl ObjectDestination {
             return Ok(Some(Decision::Wanted { left: None, candidate: Some(seen.size) }));
         }
         Ok(Some(self.kept(entry, &head.about, None)))
+    }
+
+    /// The content is known by what both sides show of it. More may be wanted beside the object than was remembered to
+    /// be there, and a record of an earlier version says nothing of that: then the object is asked. What stands there
+    /// is not sent again.
+    fn remembered(
+        &self,
+        entry: &Entry,
+        key: &str,
+        seen: &Seen,
+        remembered: Remembered,
+    ) -> Result<Option<Decision>> {
+        let Remembered { evidence, digest } = remembered;
+        if evidence[..SHOWN_BYTES] != shown(entry, &seen.etag)[..SHOWN_BYTES] {
+            return Ok(None);
+        }
+        let wanted = self.about(entry);
+        let mut enough = subsets(entry).filter(|beside| has(beside, &wanted));
+        if enough.any(|beside| evidence == proof(entry, &seen.etag, &beside)) {
+            return Ok(Some(settled(Outcome::Unchanged { digest: Some(digest) }, false)));
+        }
+        let head = self.shared.bucket.head(key)?;
+        let Some(head) = head.filter(|head| head.seen.etag == seen.etag) else { return Ok(None) };
+        let beside = head.about;
+        self.remember(entry, &Done { etag: head.seen.etag, digest, beside });
+        Ok(Some(self.kept(entry, &beside, Some(digest))))
+    }
+
+    fn remember(&self, entry: &Entry, done: &Done) {
+        if let Some(catalogue) = &mut *lock(&self.catalogue) {
+            let evidence = proof(entry, &done.etag, &of_file(entry, &done.beside));
+            let remembered = Remembered { evidence, digest: done.digest };
+            let _ = catalogue.put(&entry.path, remembered, Instant::now());
+        }
     }
 
     /// The content stays, and with it what is beside it: that is written with content only.
@@ -344,7 +379,7 @@ impl ObjectDestination {
                 if let Some(flight) = lock(&self.flights).all.get_mut(&entry.id)
                     && !seen.etag.is_empty()
                 {
-                    flight.done = Some((seen.etag, digest));
+                    flight.done = Some(Done { etag: seen.etag, digest, beside: about });
                 }
                 self.kept(entry, &about, Some(digest))
             }
@@ -369,12 +404,8 @@ impl ObjectDestination {
             self.shared.forget_own(&key);
         }
         let done = flight.and_then(|flight| flight.done);
-        let (Some((etag, digest)), Outcome::Done { .. } | Outcome::Unchanged { .. }) = (done, outcome) else {
-            return;
-        };
-        if let Some(catalogue) = &mut *lock(&self.catalogue) {
-            let evidence = bind(&entry.evidence, &shown(entry.evidence.size, &etag));
-            let _ = catalogue.put(&entry.path, Remembered { evidence, digest }, Instant::now());
+        if let (Some(done), Outcome::Done { .. } | Outcome::Unchanged { .. }) = (done, outcome) {
+            self.remember(entry, &done);
         }
     }
 }
@@ -385,9 +416,42 @@ pub(super) fn may_be_source(read: &Evidence, seen: &Seen) -> bool {
     read.size == seen.size && read.ctime.seconds.abs_diff(seen.modified.seconds) <= 1
 }
 
-/// What the catalogue goes by: when it was put the store does not always tell.
-fn shown(size: u64, etag: &str) -> Evidence {
-    Evidence { size, inode: version_of(etag), ..Evidence::default() }
+/// What both sides show of the content: when it was put the store does not always tell.
+fn shown(entry: &Entry, etag: &str) -> [u8; 16] {
+    let (size, inode) = (entry.evidence.size, version_of(etag));
+    bind(&entry.evidence, &Evidence { size, inode, ..Evidence::default() })
+}
+
+/// What the catalogue goes by: what both sides showed, and behind it what of the file the object had beside it. Earlier
+/// versions remembered 16 bytes of the first, which end like none of the second but once in 2^48 times.
+fn proof(entry: &Entry, etag: &str, beside: &About) -> [u8; 16] {
+    let mut proof = shown(entry, etag);
+    let words = blake3::hash(words_of(beside).as_bytes());
+    proof[SHOWN_BYTES..].copy_from_slice(&words.as_bytes()[SHOWN_BYTES..16]);
+    proof
+}
+
+/// What an object may have beside it of its file: all of it first, and at last nothing.
+fn subsets(entry: &Entry) -> impl Iterator<Item = About> {
+    let (mtime, mode, uid, gid) = (entry.evidence.mtime, entry.mode, entry.uid, entry.gid);
+    (0..16_u8).rev().map(move |some| About {
+        mtime: (some & 1 != 0).then_some(mtime),
+        mode: (some & 2 != 0).then_some(mode),
+        uid: (some & 4 != 0).then_some(uid),
+        gid: (some & 8 != 0).then_some(gid),
+        blake3: None,
+    })
+}
+
+/// Of what is beside an object, what its file has.
+fn of_file(entry: &Entry, beside: &About) -> About {
+    About {
+        mtime: beside.mtime.filter(|mtime| *mtime == entry.evidence.mtime),
+        mode: beside.mode.filter(|mode| *mode == entry.mode),
+        uid: beside.uid.filter(|uid| *uid == entry.uid),
+        gid: beside.gid.filter(|gid| *gid == entry.gid),
+        blake3: None,
+    }
 }
 
 fn failure_at(failure: Failure, path: &RelativePath) -> Failure {

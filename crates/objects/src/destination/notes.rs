@@ -2,8 +2,8 @@
 //! with, and `thalweg gc` ends.
 //!
 //! One file for a job, locked by whoever runs it, a line for each thing that happened. A line is durable before what it
-//! says is told; what follows the first damaged line is not believed. Without a state directory nothing outlasts the
-//! transfer.
+//! says is told; what follows the first damaged line is not believed. Without a state directory, or where that has no
+//! locks, nothing outlasts the transfer.
 
 use crate::store::{Part, Upload};
 use serde::{Deserialize, Serialize};
@@ -118,16 +118,29 @@ impl Notes {
         Notes { file: None, end: 0, live: BTreeMap::new(), next: 1 }
     }
 
-    /// Those of the job that `identity` names, in the directory `state`.
+    /// Those of the job that `identity` names, in the directory `state`. Where nothing can be locked there, nothing is
+    /// kept.
     pub(super) fn open(state: &Path, identity: &[u8], bucket: &str) -> Result<Notes> {
+        Notes::open_by(File::try_lock, state, identity, bucket)
+    }
+
+    fn open_by(try_lock: TryLock, state: &Path, identity: &[u8], bucket: &str) -> Result<Notes> {
         let of_io = |error: io::Error| failure::of_io(OPEN_NOTES, &error);
         std::fs::create_dir_all(state).map_err(|error| failure::of_state(&error))?;
         let name = blake3::hash(identity).to_hex();
         let path = state.join(format!("{}.{EXTENSION}", &name[..32]));
-        let Some(mut file) = open_when_free(&path).map_err(of_io)? else {
-            let cause = "another transfer of the same job runs, or `thalweg gc` ends what one left: it has what is \
-                         unfinished there";
-            return Err(Failure::new(FailureKind::Busy, OPEN_NOTES, cause).because(Reason::DestinationTaken));
+        let mut file = match open_when_free(&path, try_lock).map_err(of_io)? {
+            Opened::Ours(file) => file,
+            Opened::Taken => {
+                let cause = "another transfer of the same job runs, or `thalweg gc` ends what one left: it \
+                             has what is unfinished there";
+                let failure = Failure::new(FailureKind::Busy, OPEN_NOTES, cause);
+                return Err(failure.because(Reason::DestinationTaken));
+            }
+            Opened::Unlockable(error) => {
+                tracing::warn!(%error, "no locks here: unfinished uploads are not noted");
+                return Ok(Notes::none());
+            }
         };
         let (end, read_of, live, next) = read(&mut file).map_err(of_io)?;
         let mut notes = Notes { file: Some((file, path)), end, live, next };
@@ -236,28 +249,46 @@ impl Notes {
     }
 }
 
-/// The file of a note, unless somebody has it; made if it is not there. Who has it is waited for, for [`HELD_MAX`].
-fn open_when_free(path: &Path) -> io::Result<Option<File>> {
+/// How a note is locked: by the kernel, unless a test does.
+type TryLock = fn(&File) -> std::result::Result<(), TryLockError>;
+
+/// The file of a note.
+enum Opened {
+    Ours(File),
+    /// Somebody has it.
+    Taken,
+    /// This file system has no locks.
+    Unlockable(io::Error),
+}
+
+/// The file of a note; made if it is not there. Who has it is waited for, for [`HELD_MAX`].
+fn open_when_free(path: &Path, try_lock: TryLock) -> io::Result<Opened> {
     let until = Instant::now() + HELD_MAX;
     loop {
-        let opened = open_locked(path, true)?;
-        if opened.is_some() || Instant::now() >= until {
+        let opened = open_locked(path, true, try_lock)?;
+        if !matches!(opened, Opened::Taken) || Instant::now() >= until {
             return Ok(opened);
         }
         std::thread::sleep(HELD_LOOK);
     }
 }
 
-/// The file of a note, unless somebody has it.
-fn open_locked(path: &Path, makes: bool) -> io::Result<Option<File>> {
+/// The file of a note.
+fn open_locked(path: &Path, makes: bool, try_lock: TryLock) -> io::Result<Opened> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(makes).truncate(false).mode(0o600).open(path)?;
-    match file.try_lock() {
+    match try_lock(&file) {
         // Who had it removed it meanwhile: what is noted there nobody would find.
-        Ok(()) if file.metadata()?.nlink() == 0 => Ok(None),
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+        Ok(()) if file.metadata()?.nlink() == 0 => Ok(Opened::Taken),
+        Ok(()) => Ok(Opened::Ours(file)),
+        Err(TryLockError::WouldBlock) => Ok(Opened::Taken),
+        Err(TryLockError::Error(error)) => {
+            // What another machine noted, which has locks there, stays.
+            if makes && file.metadata()?.len() == 0 {
+                let _ = std::fs::remove_file(path);
+            }
+            Ok(Opened::Unlockable(error))
+        }
     }
 }
 
@@ -295,7 +326,7 @@ fn read(file: &mut File) -> io::Result<ReadNote> {
 pub(super) struct Found {
     /// Nobody else has them meanwhile; those of a transfer that runs are only looked at.
     pub(super) notes: Notes,
-    /// A transfer has them.
+    /// A transfer has them, or may: where there are no locks nobody knows.
     pub(super) is_running: bool,
     /// When something was noted last.
     pub(super) noted_at: Option<SystemTime>,
@@ -312,7 +343,7 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
         if path.extension().is_none_or(|extension| extension != EXTENSION) {
             continue;
         }
-        match look(&path, bucket) {
+        match look(&path, bucket, File::try_lock) {
             Ok(found) => found.into_iter().for_each(&mut *each),
             // Its transfer is over.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -323,12 +354,10 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
 }
 
 /// `None`: it is of another bucket.
-fn look(path: &Path, bucket: &str) -> io::Result<Option<Found>> {
-    let held = open_locked(path, false)?;
-    let is_running = held.is_none();
-    let mut file = match held {
-        Some(file) => file,
-        None => File::open(path)?,
+fn look(path: &Path, bucket: &str, try_lock: TryLock) -> io::Result<Option<Found>> {
+    let (mut file, is_running) = match open_locked(path, false, try_lock)? {
+        Opened::Ours(file) => (file, false),
+        Opened::Taken | Opened::Unlockable(_) => (File::open(path)?, true),
     };
     let about = file.metadata()?;
     let (end, of, live, next) = read(&mut file)?;
@@ -347,10 +376,8 @@ fn look(path: &Path, bucket: &str) -> io::Result<Option<Found>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_noted_behind_a_line_that_a_full_disk_tore_is_believed() {
-        let state = tempfile::tempdir().unwrap();
-        let noted = Noted {
+    fn noted() -> Noted {
+        Noted {
             key: "k".to_owned(),
             id: "u".to_owned(),
             evidence: Evidence::default(),
@@ -359,13 +386,43 @@ mod tests {
             mark: Some("m".to_owned()),
             parts: BTreeMap::new(),
             is_given_up: false,
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_noted_behind_a_line_that_a_full_disk_tore_is_believed() {
+        let state = tempfile::tempdir().unwrap();
         let open = || Notes::open(state.path(), b"job", "s3://memory").unwrap();
         let mut notes = open();
         let (file, _) = notes.file.as_mut().unwrap();
         file.write_all(b"{\"Begin\":{\"number\":1,\"no").unwrap();
-        notes.begin(1, noted.clone()).unwrap();
+        notes.begin(1, noted()).unwrap();
         drop(notes);
-        assert_eq!(open().all(), [(1, noted)]);
+        assert_eq!(open().all(), [(1, noted())]);
+    }
+
+    /// As on Lustre mounted without `flock`.
+    #[test]
+    fn where_nothing_can_be_locked_nothing_is_noted_and_what_others_noted_stays() {
+        let no_locks: TryLock = |_| Err(TryLockError::Error(io::ErrorKind::Unsupported.into()));
+        let state = tempfile::tempdir().unwrap();
+        let without_locks = || {
+            let mut notes = Notes::open_by(no_locks, state.path(), b"job", "s3://memory").unwrap();
+            assert!(!notes.lasts());
+            notes.begin(1, noted()).unwrap();
+            assert_eq!(notes.all(), [(1, noted())]);
+            notes.close();
+        };
+        let names = || std::fs::read_dir(state.path()).unwrap().map(|name| name.unwrap().path());
+        without_locks();
+        assert_eq!(names().count(), 0);
+        // A machine that has locks there.
+        let open = || Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        open().begin(7, noted()).unwrap();
+        without_locks();
+        let path = names().next().unwrap();
+        let found = look(&path, "s3://memory", no_locks).unwrap().unwrap();
+        assert!(found.is_running && found.notes.all() == [(7, noted())]);
+        assert_eq!(open().all(), [(7, noted())]);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_mover::Result;
 use thalweg_mover::mutex::lock;
 
-/// Names of one directory that are kept: of one that has more each object is asked for.
+/// Names of one directory that are kept: of one that has more each name is asked for.
 const NAMES_MAX: usize = 100_000;
 /// Names of all directories that are kept: some 64 MiB.
 const KEPT_NAMES_MAX: usize = 256 << 10;
@@ -27,6 +27,8 @@ pub(super) struct Found {
 pub(super) struct Standing {
     bucket: AnyBucket,
     prefix: String,
+    /// Names of one directory that are kept.
+    pub(super) names_max: usize,
     kept: Mutex<Kept>,
 }
 
@@ -58,7 +60,7 @@ impl Listing {
 impl Standing {
     /// Of all keys that begin with `prefix`, which is empty or ends in a slash.
     pub(super) fn new(bucket: AnyBucket, prefix: String) -> Standing {
-        Standing { bucket, prefix, kept: Mutex::default() }
+        Standing { bucket, prefix, names_max: NAMES_MAX, kept: Mutex::default() }
     }
 
     /// Whether it can be looked at.
@@ -77,10 +79,15 @@ impl Standing {
         }
     }
 
-    /// What stands there now, whatever was listed; of directories only what was.
+    /// What stands there now, whatever was listed; of directories only what was, where it is kept.
     pub(super) fn ask(&self, path: &str) -> Result<Found> {
-        let head = self.bucket.head(&format!("{}{path}", self.prefix))?;
-        Ok(Found { object: head.map(|head| head.seen), is_directory: false })
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let key = format!("{}{path}", self.prefix);
+        let is_directory = match &*self.listing(above)? {
+            Listing::Names { directories, .. } => directories.contains(name),
+            Listing::TooLarge => self.bucket.has_keys(&format!("{key}/"))?,
+        };
+        Ok(Found { object: self.bucket.head(&key)?.map(|head| head.seen), is_directory })
     }
 
     fn listing(&self, directory: &str) -> Result<Arc<Listing>> {
@@ -116,7 +123,7 @@ impl Standing {
             }
             let names = page.prefixes.iter().filter_map(|key| key.strip_prefix(&prefix)?.strip_suffix('/'));
             directories.extend(names.map(str::to_owned));
-            if objects.len() + directories.len() > NAMES_MAX {
+            if objects.len() + directories.len() > self.names_max {
                 return Ok(Listing::TooLarge);
             }
             after = page.next;

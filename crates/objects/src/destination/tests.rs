@@ -14,6 +14,10 @@ mod copies;
 mod deleting;
 // What was written and not looked at, or could not be.
 mod doubts;
+// What an earlier run remembers.
+mod remembered;
+// What stands there, as far as lists tell.
+mod standing;
 
 const CHUNK: u64 = 64 << 10;
 /// Bytes in memory at once.

@@ -150,6 +150,14 @@ impl Store {
         Ok(Page { objects: objects.collect(), prefixes: list.prefixes, next })
     }
 
+    /// Whether a key begins with `prefix`.
+    ///
+    /// # Errors
+    /// As [`Store::list`].
+    pub fn has_keys(&self, prefix: &str) -> Result<bool> {
+        is_any(|after| self.list(prefix, true, after))
+    }
+
     /// What is told of an object. `None`: there is none of this key.
     ///
     /// # Errors
@@ -284,6 +292,22 @@ impl Store {
         }
         uploads.truncate(UPLOADS_MAX);
         Ok(uploads)
+    }
+}
+
+/// Whether a list has anything in it. Its first pages may be empty and go on, as where much was removed; how many of
+/// them do is bounded by who makes the list.
+pub(crate) fn is_any(page: impl Fn(Option<&str>) -> Result<Page>) -> Result<bool> {
+    let mut after: Option<String> = None;
+    loop {
+        let Page { objects, prefixes, next } = page(after.as_deref())?;
+        if !objects.is_empty() || !prefixes.is_empty() {
+            return Ok(true);
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => return Ok(false),
+        }
     }
 }
 

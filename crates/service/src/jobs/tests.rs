@@ -115,6 +115,26 @@ fn how_a_job_ended_tells_a_stop_that_was_asked_for_from_an_interruption() {
     assert!(!end(Some(143), None, &directory).was_stopped);
 }
 
+/// Its keeper is killed, or the machine started anew, while it makes durable what was written.
+#[test]
+fn a_job_that_was_asked_to_stop_and_is_gone_without_an_end_is_stopped_and_not_interrupted() {
+    let state = tempfile::tempdir().unwrap();
+    let directory = begun(state.path());
+    let held = claim(&directory).unwrap();
+    ask_to_stop(&directory).unwrap();
+    assert_eq!(state_at(&directory), Some(State::Running));
+    drop(held);
+    assert_eq!(state_at(&directory), Some(State::Stopped));
+    // Also after a new boot; and of another machine's still nothing is judged.
+    change(&directory, |record| record.run.as_mut().unwrap().boot = Some("earlier".into()));
+    assert_eq!(state_at(&directory), Some(State::Stopped));
+    change(&directory, |record| record.run.as_mut().unwrap().machine = "elsewhere".into());
+    assert_eq!(state_at(&directory), Some(State::Elsewhere));
+    change(&directory, |record| record.run.as_mut().unwrap().machine = machine().to_owned());
+    goes_on(&directory);
+    assert_eq!(state_at(&directory), Some(State::Interrupted));
+}
+
 #[test]
 fn jobs_are_found_by_number_name_and_beginning() {
     let state = tempfile::tempdir().unwrap();

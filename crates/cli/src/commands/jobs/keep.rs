@@ -10,7 +10,7 @@
 //! by the command: what ends a login sends it behind SIGTERM, and it would count as the second. If who began the job is
 //! gone before that knows of it, the command is asked to stop too. It does not outlive us, which it hears of from the
 //! kernel: if we are killed, so is it, and the lock is free. Where there is no room for how it ended, that is tried
-//! again for a while; after that the job looks as if it had been killed, and is resumed as such.
+//! again for a while; after that the job looks as if it had been killed.
 
 use crate::args::jobs::KeepJobArgs;
 use crate::begun::{BEGUN, KEEPER, STOPPING};
@@ -82,7 +82,6 @@ pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
     if record.runs != args.runs {
         return Err(Failure::new(FailureKind::Busy, BEGIN, "it was resumed meanwhile"));
     }
-    jobs::goes_on(directory);
     let mut log = Log::of(directory);
     if record.runs > 0 {
         let now = units::moment(unix_seconds().cast_signed());
@@ -258,6 +257,8 @@ impl Keeper<'_> {
             end: None,
             ..self.record.clone()
         };
+        // Not before: one that does not begin again is what it was.
+        jobs::goes_on(self.directory);
         jobs::write_record(self.directory, &begun)?;
         self.record = begun;
         self.has_begun = true;
