@@ -26,8 +26,11 @@ const SHORT: Duration = Duration::from_secs(24);
 const ENDING: Duration = Duration::from_secs(3);
 /// What has less time than this is not begun.
 const LEAST: Duration = Duration::from_millis(300);
-/// What a part may take longer than it was asked to, if there is time: a sync, an answer from far away.
+/// What a part may take longer than it was asked to, if there is time: an answer from far away.
 const ANSWERING: Duration = Duration::from_secs(2);
+/// The same of what is written, whose files are synced one after the other: a disk that is slow at that is to be found
+/// out, not left out.
+const SYNCING: Duration = Duration::from_secs(8);
 
 /// Shares of the time: a transfer, a disk alone, a CPU alone. Together with what begins and ends them: one.
 pub(super) const WAY: f64 = 0.145;
@@ -176,8 +179,9 @@ impl Schedule<'_> {
 
     fn alone(&self, hands: &impl Hands, side: Side, part: Part, share: f64) -> Result<Result<Measured>> {
         let time = Duration::from_secs_f64(self.seconds * share);
+        let behind = if part == Part::Write { SYNCING } else { ANSWERING };
         match self.share(hands, 2) {
-            Ok(most) => hands.alone(Alone { side, part, time, at_most: most.min(time + ANSWERING) }),
+            Ok(most) => hands.alone(Alone { side, part, time, at_most: most.min(time + behind) }),
             Err(failure) => Ok(Err(failure)),
         }
     }
