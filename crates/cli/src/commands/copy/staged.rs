@@ -53,7 +53,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     staged::refuse(&asked, &directory, &key)?;
     if args.dry_run && !asked.is_both_far() {
         // What would be copied is the same.
-        return super::run_directly(command, args, places);
+        return super::run_directly(command, args, &filter, places);
     }
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
