@@ -447,3 +447,35 @@ fn batches_follow_each_other_through_a_stage_that_has_room_for_few_of_them() {
         drop(legs);
     });
 }
+
+/// The same where one of the places is on this machine.
+fn near<'a>(running: &Running<'a>) -> Running<'a> {
+    let (link_events, meter) = (running.link_events.clone(), running.meter.clone());
+    Running { link_events, meter, tells_failed: false, ..*running }
+}
+
+/// The direct copy that ends such a one.
+fn direct_of(root: &Path, to: To) -> Job {
+    let from = From::Local(vec![root.join("from")]);
+    let signer = Arc::new(Identity::generate("test").unwrap());
+    let names = ("from".to_owned(), "to".to_owned());
+    Job { from, to, signer, names, part: None, client_line: None }
+}
+
+/// Else it would find the same for ever.
+#[test]
+fn a_round_finds_nothing_that_an_earlier_one_brought_also_where_all_is_copied_whatever_is_there() {
+    let fidelity = Fidelity { check: Check::Nothing, ..Fidelity::default() };
+    between_by(&Wishes { fidelity, ..Wishes::default() }, |root, running| {
+        let (running, legs) = (near(running), legs_of(root));
+        let direct = direct_of(root, To::Local(root.join("to")));
+        let round = || {
+            let Needs { items, has_more, .. } = legs.needs_of(&direct, &running, 1).unwrap();
+            legs.carry(items, &running).unwrap();
+            (has_more, legs.carried().done)
+        };
+        assert_eq!([round(), round(), round()], [(true, 1), (false, 2), (false, 2)]);
+        drop(legs);
+        assert!(arrived(root, "a") && arrived(root, "b"));
+    });
+}
