@@ -34,6 +34,8 @@ pub struct Asked {
     chunk_bytes: Option<u64>,
     /// It is of this part alone.
     part: Option<PartOf>,
+    /// It is the leg out of a stage.
+    is_leg_out: bool,
 }
 
 /// A copy whose places are reached.
@@ -58,10 +60,20 @@ impl Asked {
     /// # Errors
     /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
-        let asked = Asked { sources: vec![source], destination, chunk_bytes: None, part: None };
+        let asked = Asked::of(vec![source], destination);
         asked.refuse_both_far(command)?;
         asked.refuse_in_bucket()?;
         Ok(asked)
+    }
+
+    fn of(sources: Vec<Place>, destination: Place) -> Asked {
+        Asked { sources, destination, chunk_bytes: None, part: None, is_leg_out: false }
+    }
+
+    /// The same as the leg out of a stage: what it brings is found by the copy that reads the source itself.
+    #[must_use]
+    pub(crate) fn out_of_stage(self) -> Asked {
+        Asked { is_leg_out: true, ..self }
     }
 
     /// The same copy with chunks of so many bytes, as the user asks: where it reads a bucket, each is one request.
@@ -214,7 +226,7 @@ impl Asked {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
         let is_far = at.is_some();
-        let mut asked = Asked { sources, destination, chunk_bytes: None, part: None };
+        let mut asked = Asked::of(sources, destination);
         if asked.is_both_far() {
             return Ok(asked);
         }
@@ -306,7 +318,10 @@ impl Asked {
             (None, Place::Local(path)) => To::Local(path),
             (None, Place::Simulated(spec)) => To::Simulated(spec),
             (None, Place::Object { location, settings }) => {
-                let bucket = far_movers.bucket(&location, &settings)?;
+                let mut bucket = far_movers.bucket(&location, &settings)?;
+                if self.is_leg_out {
+                    bucket = bucket.behind_stage();
+                }
                 let to = To::Given(bucket.destination(state)?);
                 written = Some(bucket);
                 to

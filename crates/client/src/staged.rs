@@ -390,7 +390,7 @@ impl Legs {
             destination.mean_contents();
         }
         let Job { to, signer, .. } =
-            Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
+            Asked::new("cp", Place::Zero(0), destination)?.out_of_stage().reach(far_movers, state)?;
         let left = batches_left(&place)?;
         let all = |bytes: fn(&Batch, &StagePlace) -> u64| {
             left.iter().map(|batch| bytes(batch, &place)).fold(0, u64::saturating_add)

@@ -1,6 +1,10 @@
 use super::*;
+use crate::objects::Bucket;
+use crate::objects::tests::bucket;
 use std::sync::mpsc;
-use thalweg_wire::message::{FilterRule, Reason};
+use std::time::SystemTime;
+use thalweg_objects::testing::Fake;
+use thalweg_wire::message::{FilterRule, Preserve, Reason};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
 
 fn path(text: &str) -> RelativePath {
@@ -478,4 +482,46 @@ fn a_round_finds_nothing_that_an_earlier_one_brought_also_where_all_is_copied_wh
         drop(legs);
         assert!(arrived(root, "a") && arrived(root, "b"));
     });
+}
+
+/// Also where something is remembered of what was copied directly before, and where no time is kept there.
+#[test]
+fn what_came_into_a_bucket_through_a_stage_is_found_there_by_the_copy_that_ends_it() {
+    for times in [true, false] {
+        let preserve = Preserve { times, ..Preserve::default() };
+        let fidelity = Fidelity { preserve, ..Fidelity::default() };
+        between_by(&Wishes { fidelity, ..Wishes::default() }, |root, running| {
+            let (running, fake) = (near(running), Fake::start().unwrap());
+            let place = bucket(&fake, "to/");
+            let opened = |place: Bucket| To::Given(place.destination(running.state).unwrap());
+            let direct = direct_of(root, opened(place.clone()));
+            let copy = || {
+                let (events, link_events) = (thalweg_mover::event::nobody(), running.link_events.clone());
+                let meter = Arc::default();
+                let watch = Watch { events, is_behind: None, link_events, meter, evidence: None };
+                let report = direct.run(running.wishes, running.state, &watch, running.stop).unwrap();
+                report.totals.bytes_received
+            };
+            let pass = || {
+                let mut legs = legs_of(root);
+                legs.to = opened(place.clone().behind_stage());
+                let needs = legs.needs_of(&direct, &running, ROUND_ITEMS_MAX).unwrap();
+                legs.carry(needs.items, &running).unwrap();
+                legs.carried().bytes
+            };
+            let change = |byte: u8| {
+                let content = vec![byte; 300_000];
+                std::fs::write(root.join("from/a"), &content).unwrap();
+                let file = std::fs::File::options().write(true).open(root.join("from/a")).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(byte.into())).unwrap();
+                content
+            };
+            assert_eq!((pass(), copy()), (303_000, 0), "{times}");
+            change(3);
+            assert_eq!(copy(), 300_000, "{times}");
+            let content = change(4);
+            assert_eq!((pass(), copy()), (300_000, 0), "{times}");
+            assert!(fake.content("to/from/a").unwrap() == content);
+        });
+    }
 }

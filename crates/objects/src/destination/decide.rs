@@ -212,21 +212,34 @@ impl ObjectDestination {
         Ok(left_alone.reason(entry, mtime))
     }
 
-    /// By size and what the catalogue remembers of both sides; where it remembers nothing, by the time beside the
-    /// object. That was written before anybody read the content back: who wants it read has it compared.
+    /// By size and what the catalogue remembers of both sides, or of what a stage brought; where it remembers nothing,
+    /// by the time beside the object. That was written before anybody read the content back: who wants it read has it
+    /// compared.
     fn unchanged(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<Decision>> {
         if seen.size != entry.evidence.size {
             return Ok(None);
         }
         let find = |catalogue: &Catalogue| catalogue.find(&entry.path).ok()?;
         let remembered = lock(&self.catalogue).as_ref().and_then(find);
+        let mut is_brought = false;
         if let Some(Remembered { evidence, digest }) = remembered {
-            let is_same = evidence == bind(&entry.evidence, &shown(seen.size, &seen.etag));
-            let outcome = Outcome::Unchanged { digest: Some(digest) };
-            return Ok(is_same.then(|| settled(outcome, false)));
+            let there = shown(seen.size, &seen.etag);
+            if evidence == bind(&entry.evidence, &there) {
+                return Ok(Some(settled(Outcome::Unchanged { digest: Some(digest) }, false)));
+            }
+            if evidence != bind(&as_staged(&entry.evidence), &there) {
+                return Ok(None);
+            }
+            is_brought = true;
         }
-        let Some(head) = self.shared.bucket.head(key)? else { return Ok(None) };
-        if head.seen.etag != seen.etag || head.about.mtime != Some(entry.evidence.mtime) {
+        let Some(head) = self.shared.bucket.head(key)?.filter(|head| head.seen.etag == seen.etag) else {
+            return Ok(None);
+        };
+        if is_brought {
+            // Without the digest of what was brought: whether the source has that content still only its time says.
+            return Ok(Some(self.kept(entry, &head.about, None)));
+        }
+        if head.about.mtime != Some(entry.evidence.mtime) {
             return Ok(None);
         }
         if self.terms.verify >= VerifyLevel::Readback {
@@ -373,7 +386,8 @@ impl ObjectDestination {
             return;
         };
         if let Some(catalogue) = &mut *lock(&self.catalogue) {
-            let evidence = bind(&entry.evidence, &shown(entry.evidence.size, &etag));
+            let read = if self.options.of_stage { as_staged(&entry.evidence) } else { entry.evidence };
+            let evidence = bind(&read, &shown(entry.evidence.size, &etag));
             let _ = catalogue.put(&entry.path, Remembered { evidence, digest }, Instant::now());
         }
     }
@@ -388,6 +402,11 @@ pub(super) fn may_be_source(read: &Evidence, seen: &Seen) -> bool {
 /// What the catalogue goes by: when it was put the store does not always tell.
 fn shown(size: u64, etag: &str) -> Evidence {
     Evidence { size, inode: version_of(etag), ..Evidence::default() }
+}
+
+/// What a file and its copy in a stage have in common.
+fn as_staged(evidence: &Evidence) -> Evidence {
+    Evidence { size: evidence.size, mtime: evidence.mtime, ..Evidence::default() }
 }
 
 fn failure_at(failure: Failure, path: &RelativePath) -> Failure {
