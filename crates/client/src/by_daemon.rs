@@ -15,9 +15,9 @@
 //! none.
 
 use crate::far_movers::{FarMovers, How, Whom, lacks_ticket, lacks_ticket_by, place_there};
-use crate::not_here;
 use crate::place::Place;
 use crate::profiles::{self, ByHand, Ends, Foreknown, Profiles};
+use crate::{job, not_here};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -261,7 +261,7 @@ impl BetweenDaemons {
     /// `Usage`.
     pub fn check(&self, wishes: &Wishes) -> Result<()> {
         let usage = |cause: String| Err(Failure::new(FailureKind::Usage, RUN, cause));
-        let (places, names) = (limits::PLACES_MAX, limits::ONLY_NAMES_MAX);
+        let places = limits::PLACES_MAX;
         let all = self.sources.iter().chain([&self.destination]).filter_map(place_there);
         let bytes: usize = all.map(|place| place.path.len()).sum();
         if self.sources.len() > places || bytes > limits::GUEST_PLACES_BYTES_MAX {
@@ -270,9 +270,7 @@ impl BetweenDaemons {
             );
             return usage(cause);
         }
-        if wishes.selection.only.len() > names {
-            return usage(format!("a far source takes at most {names} names of --files-from"));
-        }
+        job::refuse_long_list(&wishes.selection.only)?;
         if wishes.removes_sources {
             let cause = "a copy between two daemons leaves its source files (--remove-source-files): log in at one of them";
             return usage(cause.to_owned());
@@ -641,6 +639,9 @@ impl ReceiptHeard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Places;
+    use thalweg_mover::run::copy::Selection;
+    use thalweg_wire::RelativePath;
 
     fn heard() -> ReceiptHeard {
         ReceiptHeard::default()
@@ -697,6 +698,25 @@ mod tests {
         assert!(!is_over(0) && !is_over(1997));
         // By its clock it may have been there for two seconds longer.
         assert!(is_over(1998) && is_over(2000) && is_over(3000));
+    }
+
+    fn between(from: &str, to: &str) -> BetweenDaemons {
+        let read = |text: &str| Place::parse(text.as_ref(), &Places::default()).unwrap();
+        BetweenDaemons::of("cp", &[read(from)], &read(to), None).unwrap()
+    }
+
+    #[test]
+    fn a_list_that_no_message_has_room_for_is_refused_before_anybody_is_dialled() {
+        let daemons = between("tw://a.example/data/run7", "tw://b.example/in/");
+        let name = |number: usize| RelativePath::new(format!("{number:080}").into_bytes()).unwrap();
+        let check = |names: usize| {
+            let selection = Selection { only: (0..names).map(name).collect(), ..Selection::default() };
+            daemons.check(&Wishes { selection, ..Wishes::default() })
+        };
+        assert!(check(20_000).is_ok());
+        let refused = check(30_000).unwrap_err();
+        assert!(refused.kind == FailureKind::Usage && refused.cause.contains("--files-from"), "{refused}");
+        assert!(refused.cause.contains("in parts"), "{refused}");
     }
 
     #[test]

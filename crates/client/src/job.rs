@@ -239,11 +239,8 @@ impl Asked {
             )));
         }
         if let Some(only) = only {
-            let most = limits::ONLY_NAMES_MAX;
-            if is_far && only.len() > most {
-                return Err(usage(&format!(
-                    "a far source takes at most {most} names of --files-from: run thalweg at the source"
-                )));
+            if is_far {
+                refuse_long_list(only)?;
             }
             asked.sources.iter_mut().for_each(Place::mean_contents);
         }
@@ -378,6 +375,30 @@ fn meets(source: &str, destination: &str) -> Failure {
 fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMover>, message::Place)>> {
     let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else { return Ok(None) };
     Ok(Some((far_movers.reach(&whom)?.far, there)))
+}
+
+/// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
+/// places, rules and terms.
+const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX - (256 << 10);
+/// What tells in that message how long a name is, at most: no path has 2^21 bytes.
+const NAME_LENGTH_BYTES: usize = 3;
+const _: () = assert!(limits::PATH_BYTES_MAX < 1 << (7 * NAME_LENGTH_BYTES));
+
+/// Refuses a list of names that no far source takes.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn refuse_long_list(only: &[RelativePath]) -> Result<()> {
+    let (names, bytes) = (limits::ONLY_NAMES_MAX, LIST_BYTES_MAX);
+    let all_bytes: usize = only.iter().map(|name| name.as_bytes().len() + NAME_LENGTH_BYTES).sum();
+    if only.len() <= names && all_bytes <= bytes {
+        return Ok(());
+    }
+    Err(usage(&format!(
+        "a far source takes at most {names} names of --files-from, which have at most {bytes} bytes in a message, and \
+         these are {} with {all_bytes}: run thalweg at the source, or give the list in parts",
+        only.len()
+    )))
 }
 
 /// Refuses copies of one command of which one would delete what another writes: for copies that delete.
@@ -584,4 +605,34 @@ fn ways_to(path: &Path) -> [PathBuf; 2] {
 
 fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the places", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::{Message, Open, Pull, Request, Terms, TransferNumber};
+
+    fn read(names: usize, name_bytes: usize) -> Result<Vec<RelativePath>> {
+        let name = |number: usize| RelativePath::new(format!("{number:0name_bytes$}").into_bytes()).unwrap();
+        let only: Vec<RelativePath> = (0..names).map(name).collect();
+        let typed = ["tw://a.example/data/run7/", "/nowhere/to"].map(OsString::from);
+        Asked::read("cp", &typed, Some(only.as_slice()), &Places::default()).map(|_| only)
+    }
+
+    #[test]
+    fn a_list_that_no_message_has_room_for_is_refused_before_anybody_is_reached() {
+        let names_max = limits::ONLY_NAMES_MAX;
+        for (names, name_bytes) in [(30_000, 80), (names_max, 60), (names_max + 1, 9)] {
+            let refused = read(names, name_bytes).unwrap_err();
+            assert!(refused.kind == FailureKind::Usage && refused.cause.contains("in parts"), "{refused}");
+        }
+        // What is taken has room.
+        for (names, name_bytes) in [(names_max, 53), (7000, 255), (20_000, 80)] {
+            let only = read(names, name_bytes).unwrap();
+            let place = message::Place { export: Some("data".to_owned()), path: vec![b'x'; 4096] };
+            let request = Request::Pull(Pull { only, ..Pull::of(vec![place]) });
+            let open = Open::of(TransferNumber(1), request, Terms::of(1 << 20, 1 << 16));
+            assert!(Message::Open(Box::new(open)).encode().is_ok(), "{names} of {name_bytes} bytes");
+        }
+    }
 }
