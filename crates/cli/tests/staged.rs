@@ -5,6 +5,7 @@ mod support;
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
 use std::fs::{File, FileTimes};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
@@ -263,6 +264,31 @@ fn what_the_user_leaves_alone_at_the_destination_does_not_pass_through_a_stage()
         }
     }
     assert!(!scratch.path("to").exists());
+}
+
+/// A pipe gives what is in it once.
+#[test]
+fn a_dry_run_of_a_copy_through_a_stage_goes_by_a_list_that_comes_from_a_pipe() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(scratch.path("from").join(name), name).unwrap();
+    }
+    for (option, piped) in [("--files-from", "a\n"), ("--exclude-from", "b\n")] {
+        let command = with(staged(&scratch, "cp", ""), ["-n", "--json", option, "-"]);
+        let (running, mut pipe) = Running::fed(with(command, [scratch.path("from/"), scratch.path("to")]));
+        pipe.write_all(piped.as_bytes()).unwrap();
+        drop(pipe);
+        let ran = running.end(LIMIT).expect(0);
+        let events = ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let done: Vec<String> = events
+            .filter(|event| event["type"] == "file" && event["outcome"] == "done")
+            .map(|event| event["path"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(done, ["a"], "{option}: {}", ran.stdout);
+    }
+    assert!(!scratch.path("to").exists());
+    assert_cleared(&scratch);
 }
 
 #[test]

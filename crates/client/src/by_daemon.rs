@@ -8,15 +8,16 @@
 //!    us. Where it does not reach the other one, that one is asked to act, if it may.
 //! 4. What both state at the end is looked at here: each has signed that it is done.
 //!
-//! If a link of ours is lost, all of it begins anew, with another key: the copy resumes by what is durable.
+//! If a link of ours is lost, or the time is over for which the guest is let in, all of it begins anew, with another
+//! key: the copy resumes by what is durable.
 //!
 //! How long it took is held against what earlier copies of the way took, which are remembered here: the daemons know of
 //! none.
 
 use crate::far_movers::{FarMovers, How, Whom, lacks_ticket, lacks_ticket_by, place_there};
-use crate::not_here;
 use crate::place::Place;
 use crate::profiles::{self, ByHand, Ends, Foreknown, Profiles};
+use crate::{job, not_here};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +41,9 @@ use thalweg_wire::{Digest, limits};
 /// A block of a receipt has no more bytes: of the longest names that a kernel takes at once it has an eighth of that.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const RUN: &str = "copy between daemons";
+/// What ends a guest so long before its time is over may be that end: the clocks of two machines do not run apart by
+/// more than this part of it.
+const CLOCKS_APART: u32 = 1000;
 
 /// See the module.
 #[derive(Debug, Clone)]
@@ -50,6 +54,7 @@ pub struct BetweenDaemons {
     from: End,
     to: End,
     part: Option<PartOf>,
+    guest_seconds: u32,
 }
 
 /// One of the daemons.
@@ -103,7 +108,7 @@ impl Ended {
         }
     }
 
-    /// The same where our session at the other daemon is lost, with which the guest is not let in any more.
+    /// The same where the guest is not let in any more: our session at the other daemon is lost, or its time is over.
     fn without_voucher(self) -> Ended {
         match self {
             Ended::Final(failure)
@@ -117,6 +122,20 @@ impl Ended {
 }
 
 type Attempted<T> = std::result::Result<T, Ended>;
+
+/// For how long a guest is let in, by our clock.
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    /// Before the other daemon was asked for it.
+    asked_at: Instant,
+    lasts: Duration,
+}
+
+impl Stay {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.asked_at) >= self.lasts - self.lasts / CLOCKS_APART
+    }
+}
 
 impl BetweenDaemons {
     /// The copy that this is, if both places are at daemons. `command` is what was asked for: `cp`.
@@ -134,7 +153,15 @@ impl BetweenDaemons {
         };
         let (from, to) = (end(sources.first()?)?, end(destination)?);
         let (command, sources, destination) = (command.to_owned(), sources.to_vec(), destination.clone());
-        Some(BetweenDaemons { command, sources, destination, from, to, part })
+        let guest_seconds = limits::GUEST_SECONDS_MAX;
+        Some(BetweenDaemons { command, sources, destination, from, to, part, guest_seconds })
+    }
+
+    /// The same, in which a guest is let in for so many seconds, 1 to [`limits::GUEST_SECONDS_MAX`]: a copy that takes
+    /// longer goes on with another guest. Default: the most.
+    #[must_use]
+    pub fn with_guests_for(self, guest_seconds: u32) -> BetweenDaemons {
+        BetweenDaemons { guest_seconds, ..self }
     }
 
     /// The part that it is of, if it is of one alone.
@@ -234,7 +261,7 @@ impl BetweenDaemons {
     /// `Usage`.
     pub fn check(&self, wishes: &Wishes) -> Result<()> {
         let usage = |cause: String| Err(Failure::new(FailureKind::Usage, RUN, cause));
-        let (places, names) = (limits::PLACES_MAX, limits::ONLY_NAMES_MAX);
+        let places = limits::PLACES_MAX;
         let all = self.sources.iter().chain([&self.destination]).filter_map(place_there);
         let bytes: usize = all.map(|place| place.path.len()).sum();
         if self.sources.len() > places || bytes > limits::GUEST_PLACES_BYTES_MAX {
@@ -243,9 +270,7 @@ impl BetweenDaemons {
             );
             return usage(cause);
         }
-        if wishes.selection.only.len() > names {
-            return usage(format!("a far source takes at most {names} names of --files-from"));
-        }
+        job::refuse_long_list(&wishes.selection.only)?;
         if wishes.removes_sources {
             let cause = "a copy between two daemons leaves its source files (--remove-source-files): log in at one of them";
             return usage(cause.to_owned());
@@ -286,9 +311,11 @@ impl BetweenDaemons {
             places: if cast.sends { vec![self.written()?] } else { self.read(wishes)? },
             write: cast.sends,
             deed,
-            seconds: limits::GUEST_SECONDS_MAX,
+            seconds: self.guest_seconds,
             at: cast.acting_at.to_owned(),
         };
+        let lasts = Duration::from_secs(u64::from(vouch.seconds));
+        let stay = Stay { asked_at: Instant::now(), lasts };
         let since = vouch_for(cast.other, vouch, stop).map_err(Ended::of)?;
         (watch.events)(Event::Detail(format!(
             "the daemon at {} acts, where `thalweg why` is asked about it",
@@ -315,7 +342,8 @@ impl BetweenDaemons {
         }
         let session = &cast.other.session;
         let is_lost = session.is_closed() || session.lost_since().is_some();
-        ended.map_err(|ended| if is_lost { ended.without_voucher() } else { ended })
+        let is_out = is_lost || stay.is_over(Instant::now());
+        ended.map_err(|ended| if is_out { ended.without_voucher() } else { ended })
     }
 
     /// Which of the two acts: that of the destination if it may be sent to the other one, and is not known not to reach
@@ -611,6 +639,9 @@ impl ReceiptHeard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Places;
+    use thalweg_mover::run::copy::Selection;
+    use thalweg_wire::RelativePath;
 
     fn heard() -> ReceiptHeard {
         ReceiptHeard::default()
@@ -657,6 +688,35 @@ mod tests {
             assert!(matches!(ended(kind), Ended::Lost(failure) if failure.kind == FailureKind::Connection));
         }
         assert!(matches!(ended(FailureKind::Space), Ended::Final(_)));
+    }
+
+    /// Else a copy would end for good that takes longer than a guest may stay.
+    #[test]
+    fn a_guest_whose_time_is_over_is_another_link_that_was_lost_and_not_one_that_was_refused_before() {
+        let stay = Stay { asked_at: Instant::now(), lasts: Duration::from_secs(2000) };
+        let is_over = |seconds: u64| stay.is_over(stay.asked_at + Duration::from_secs(seconds));
+        assert!(!is_over(0) && !is_over(1997));
+        // By its clock it may have been there for two seconds longer.
+        assert!(is_over(1998) && is_over(2000) && is_over(3000));
+    }
+
+    fn between(from: &str, to: &str) -> BetweenDaemons {
+        let read = |text: &str| Place::parse(text.as_ref(), &Places::default()).unwrap();
+        BetweenDaemons::of("cp", &[read(from)], &read(to), None).unwrap()
+    }
+
+    #[test]
+    fn a_list_that_no_message_has_room_for_is_refused_before_anybody_is_dialled() {
+        let daemons = between("tw://a.example/data/run7", "tw://b.example/in/");
+        let name = |number: usize| RelativePath::new(format!("{number:080}").into_bytes()).unwrap();
+        let check = |names: usize| {
+            let selection = Selection { only: (0..names).map(name).collect(), ..Selection::default() };
+            daemons.check(&Wishes { selection, ..Wishes::default() })
+        };
+        assert!(check(20_000).is_ok());
+        let refused = check(30_000).unwrap_err();
+        assert!(refused.kind == FailureKind::Usage && refused.cause.contains("--files-from"), "{refused}");
+        assert!(refused.cause.contains("in parts"), "{refused}");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct Asked {
     chunk_bytes: Option<u64>,
     /// It is of this part alone.
     part: Option<PartOf>,
+    /// It is the leg out of a stage.
+    is_leg_out: bool,
 }
 
 /// A copy whose places are reached.
@@ -58,10 +60,20 @@ impl Asked {
     /// # Errors
     /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
-        let asked = Asked { sources: vec![source], destination, chunk_bytes: None, part: None };
+        let asked = Asked::of(vec![source], destination);
         asked.refuse_both_far(command)?;
         asked.refuse_in_bucket()?;
         Ok(asked)
+    }
+
+    fn of(sources: Vec<Place>, destination: Place) -> Asked {
+        Asked { sources, destination, chunk_bytes: None, part: None, is_leg_out: false }
+    }
+
+    /// The same as the leg out of a stage: what it brings is found by the copy that reads the source itself.
+    #[must_use]
+    pub(crate) fn out_of_stage(self) -> Asked {
+        Asked { is_leg_out: true, ..self }
     }
 
     /// The same copy with chunks of so many bytes, as the user asks: where it reads a bucket, each is one request.
@@ -214,7 +226,7 @@ impl Asked {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
         let is_far = at.is_some();
-        let mut asked = Asked { sources, destination, chunk_bytes: None, part: None };
+        let mut asked = Asked::of(sources, destination);
         if asked.is_both_far() {
             return Ok(asked);
         }
@@ -227,11 +239,8 @@ impl Asked {
             )));
         }
         if let Some(only) = only {
-            let most = limits::ONLY_NAMES_MAX;
-            if is_far && only.len() > most {
-                return Err(usage(&format!(
-                    "a far source takes at most {most} names of --files-from: run thalweg at the source"
-                )));
+            if is_far {
+                refuse_long_list(only)?;
             }
             asked.sources.iter_mut().for_each(Place::mean_contents);
         }
@@ -306,7 +315,10 @@ impl Asked {
             (None, Place::Local(path)) => To::Local(path),
             (None, Place::Simulated(spec)) => To::Simulated(spec),
             (None, Place::Object { location, settings }) => {
-                let bucket = far_movers.bucket(&location, &settings)?;
+                let mut bucket = far_movers.bucket(&location, &settings)?;
+                if self.is_leg_out {
+                    bucket = bucket.behind_stage();
+                }
                 let to = To::Given(bucket.destination(state)?);
                 written = Some(bucket);
                 to
@@ -363,6 +375,30 @@ fn meets(source: &str, destination: &str) -> Failure {
 fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMover>, message::Place)>> {
     let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else { return Ok(None) };
     Ok(Some((far_movers.reach(&whom)?.far, there)))
+}
+
+/// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
+/// places, rules and terms.
+const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX - (256 << 10);
+/// What tells in that message how long a name is, at most: no path has 2^21 bytes.
+const NAME_LENGTH_BYTES: usize = 3;
+const _: () = assert!(limits::PATH_BYTES_MAX < 1 << (7 * NAME_LENGTH_BYTES));
+
+/// Refuses a list of names that no far source takes.
+///
+/// # Errors
+/// `Usage`.
+pub(crate) fn refuse_long_list(only: &[RelativePath]) -> Result<()> {
+    let (names, bytes) = (limits::ONLY_NAMES_MAX, LIST_BYTES_MAX);
+    let all_bytes: usize = only.iter().map(|name| name.as_bytes().len() + NAME_LENGTH_BYTES).sum();
+    if only.len() <= names && all_bytes <= bytes {
+        return Ok(());
+    }
+    Err(usage(&format!(
+        "a far source takes at most {names} names of --files-from, which have at most {bytes} bytes in a message, and \
+         these are {} with {all_bytes}: run thalweg at the source, or give the list in parts",
+        only.len()
+    )))
 }
 
 /// Refuses copies of one command of which one would delete what another writes: for copies that delete.
@@ -569,4 +605,34 @@ fn ways_to(path: &Path) -> [PathBuf; 2] {
 
 fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the places", cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::{Message, Open, Pull, Request, Terms, TransferNumber};
+
+    fn read(names: usize, name_bytes: usize) -> Result<Vec<RelativePath>> {
+        let name = |number: usize| RelativePath::new(format!("{number:0name_bytes$}").into_bytes()).unwrap();
+        let only: Vec<RelativePath> = (0..names).map(name).collect();
+        let typed = ["tw://a.example/data/run7/", "/nowhere/to"].map(OsString::from);
+        Asked::read("cp", &typed, Some(only.as_slice()), &Places::default()).map(|_| only)
+    }
+
+    #[test]
+    fn a_list_that_no_message_has_room_for_is_refused_before_anybody_is_reached() {
+        let names_max = limits::ONLY_NAMES_MAX;
+        for (names, name_bytes) in [(30_000, 80), (names_max, 60), (names_max + 1, 9)] {
+            let refused = read(names, name_bytes).unwrap_err();
+            assert!(refused.kind == FailureKind::Usage && refused.cause.contains("in parts"), "{refused}");
+        }
+        // What is taken has room.
+        for (names, name_bytes) in [(names_max, 53), (7000, 255), (20_000, 80)] {
+            let only = read(names, name_bytes).unwrap();
+            let place = message::Place { export: Some("data".to_owned()), path: vec![b'x'; 4096] };
+            let request = Request::Pull(Pull { only, ..Pull::of(vec![place]) });
+            let open = Open::of(TransferNumber(1), request, Terms::of(1 << 20, 1 << 16));
+            assert!(Message::Open(Box::new(open)).encode().is_ok(), "{names} of {name_bytes} bytes");
+        }
+    }
 }

@@ -48,6 +48,8 @@ pub struct Bucket {
     settings: Settings,
     /// It is a directory that is there, though nothing may be in it.
     is_directory: bool,
+    /// What is written comes out of a stage.
+    is_behind_stage: bool,
 }
 
 /// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
@@ -70,7 +72,7 @@ impl Bucket {
         let surroundings = Surroundings::of_process(patience, RandomState::new().hash_one(patience));
         let store = Arc::new(Store::open(location, &settings.options, &surroundings)?);
         let (location, settings) = (location.clone(), settings.clone());
-        Ok(Bucket { store, location, settings, is_directory: false })
+        Ok(Bucket { store, location, settings, is_directory: false, is_behind_stage: false })
     }
 
     /// Another place in the same bucket.
@@ -83,6 +85,12 @@ impl Bucket {
     #[must_use]
     pub fn as_directory(self) -> Bucket {
         Bucket { is_directory: true, ..self }
+    }
+
+    /// The same place, written with copies of files that lie in a stage: the copy that ends all finds them there.
+    #[must_use]
+    pub(crate) fn behind_stage(self) -> Bucket {
+        Bucket { is_behind_stage: true, ..self }
     }
 
     /// Whether another place with these settings is in this bucket.
@@ -123,7 +131,7 @@ impl Bucket {
     pub fn destination(&self, state: &Path) -> Result<GivenDestination> {
         check(&self.location)?;
         let (store, location, state) = (self.store.clone(), self.location.clone(), state.to_owned());
-        let directory_markers = self.settings.directory_markers;
+        let (directory_markers, of_stage) = (self.settings.directory_markers, self.is_behind_stage);
         let below = self.location.key.clone().into_bytes();
         // Of the last attempt, for its last word.
         let last: Arc<Mutex<Option<Arc<ObjectDestination>>>> = Arc::default();
@@ -131,7 +139,7 @@ impl Bucket {
         Ok(GivenDestination {
             open: Arc::new(move |form, terms, protect| {
                 let (store, terms) = (store.clone(), terms.clone());
-                let options = DestinationOptions { directory_markers, protect: protect.to_vec() };
+                let options = DestinationOptions { directory_markers, protect: protect.to_vec(), of_stage };
                 let destination =
                     ObjectDestination::open(store, &location, form, terms, Some(state.as_path()), options)?;
                 let destination = Arc::new(destination);
@@ -249,7 +257,7 @@ fn check(location: &Location) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use thalweg_mover::event;
     use thalweg_mover::link::Identity;
@@ -257,9 +265,11 @@ mod tests {
     use thalweg_objects::testing::Fake;
     use thalweg_wire::message::FilterRule;
 
-    fn bucket(fake: &Fake, key: &str) -> Bucket {
-        let (store, location) = (Arc::new(fake.store().unwrap()), fake.location(key));
-        Bucket { store, location, settings: Settings::default(), is_directory: false }
+    /// A place in the bucket of a store in memory.
+    pub(crate) fn bucket(fake: &Fake, key: &str) -> Bucket {
+        let (store, location, settings) =
+            (Arc::new(fake.store().unwrap()), fake.location(key), Settings::default());
+        Bucket { store, location, settings, is_directory: false, is_behind_stage: false }
     }
 
     fn copied(from: &From, to: &To, wishes: &Wishes) -> Result<()> {

@@ -64,7 +64,7 @@ mod gone;
 mod predicted;
 
 pub use gone::SetAside;
-pub use needs::{Item, Needs, TwoFar, needs_between};
+pub use needs::{Item, Needs, ROUND_ITEMS_MAX, TwoFar, needs_between};
 pub use place::{Name, StagePlace, leftover_stages};
 pub use predicted::Expected;
 
@@ -170,7 +170,7 @@ pub struct Legs {
     /// What was set aside before, which is no part of that.
     gone_bytes: u64,
     batches_left: Mutex<Vec<Batch>>,
-    /// [Keys](path_key) of entries that no further round finds: those that failed, and of two far places all.
+    /// [Keys](path_key) of entries that no further round finds.
     tried: Mutex<HashSet<[u8; 16]>>,
     /// Keys of what is at the destination, and that the direct copy will leave alone there.
     passed: Mutex<HashSet<[u8; 16]>>,
@@ -390,7 +390,7 @@ impl Legs {
             destination.mean_contents();
         }
         let Job { to, signer, .. } =
-            Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
+            Asked::new("cp", Place::Zero(0), destination)?.out_of_stage().reach(far_movers, state)?;
         let left = batches_left(&place)?;
         let all = |bytes: fn(&Batch, &StagePlace) -> u64| {
             left.iter().map(|batch| bytes(batch, &place)).fold(0, u64::saturating_add)
@@ -605,10 +605,8 @@ impl Legs {
         let mut left = Vec::new();
         for name in &batch.names {
             let fate = fate(&name.path, &came, &went);
-            // Near, the next round finds what is brought as it should be.
-            if running.tells_failed || !matches!(fate, Fate::Same(_)) {
-                lock(&self.tried).insert(path_key(&name.path));
-            }
+            // Also of what is there: not every destination, and not every check, finds it unchanged in the next round.
+            lock(&self.tried).insert(path_key(&name.path));
             match fate {
                 Fate::Same(mut event) => {
                     if running.tells_failed

@@ -85,6 +85,9 @@ pub struct DestinationOptions {
     pub directory_markers: bool,
     /// What these rules exclude is not deleted, whatever the source has.
     pub protect: Vec<FilterRule>,
+    /// What is read lies in a stage on its way, and has size and time of its source alone: by these it is remembered,
+    /// and found by the copy that looks at the source itself. Default: by all that the source shows.
+    pub of_stage: bool,
 }
 
 /// See the module.

@@ -72,16 +72,17 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     match &args.stage {
         Some(stage) => staged::run(command, args, places, stage),
-        None => run_directly(command, args, places),
+        None => run_directly(command, args, &args.filter.held()?, places),
     }
 }
 
+/// `filter`: that of the command line, its files read. From a pipe they come once.
+///
 /// 1. The command line is read, and this process stands back as it says.
 /// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
 /// 4. Links end in order; report and receipts are completed; each copy has its last word.
-fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
-    let filter = args.filter.held()?;
+fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Places) -> Result<Exit> {
     let only = filter.only()?;
     let asked = read_places(args, only.as_deref(), places)?;
     if let Some(part) = asked.iter().find_map(Asked::part) {
@@ -93,7 +94,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         }
     }
     let state = identity::state_path(args.link.state.as_deref())?;
-    let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };
+    let pack = Pack { command, args, filter, state: &state, copies: asked.len() };
     let elsewhere = |(asked, number): (&Asked, usize)| pack.elsewhere(asked, number);
     let elsewhere = asked.iter().zip(1..).map(elsewhere).collect::<Result<Vec<_>>>()?;
     errand::check_ways(args, &asked, &elsewhere)?;
@@ -132,7 +133,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         let written = [args.receipt.as_deref(), args.report.as_deref()];
         jobs.iter().try_for_each(|job| job.refuse_written(written))?;
     }
-    let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
+    let mut wishes = wishes(args, filter, only.unwrap_or_default(), &state)?;
     works.iter().flatten().filter_map(Work::daemons).try_for_each(|daemons| daemons.check(&wishes))?;
     let mut unused = args.link.typed.unused(&far);
     unused.extend(tickets);

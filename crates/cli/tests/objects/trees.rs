@@ -89,6 +89,43 @@ fn a_tree_goes_into_a_bucket_and_comes_back_the_same_and_the_second_time_nothing
     });
 }
 
+/// The copy that ends it finds there what passed, also of files that were copied directly before.
+#[test]
+fn what_goes_into_a_bucket_through_a_stage_is_uploaded_once() {
+    each("stage", |server| {
+        make_files(&server.scratch.path("from"));
+        let (from, stage) = (server.path("from/"), server.path("stage"));
+        std::fs::create_dir(&stage).unwrap();
+        for (there, time) in [("run7/", None), ("timeless/", Some("--no-times"))] {
+            let there = server.place(there);
+            let command = |words: &[&str]| {
+                let places = [from.as_str(), there.as_str()];
+                let words: Vec<&str> = words.iter().copied().chain(time).chain(places).collect();
+                server.ok(&words)
+            };
+            let copy = || {
+                let ran = command(&["cp", "--json", "--stage", &stage]);
+                let told: serde_json::Value =
+                    serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+                ["bytes_done", "bytes_past"].map(|key| told[key].as_u64().unwrap())
+            };
+            let all_bytes = 3 * (1 + 4095 + 70_000 + 9 * MIB + 17);
+            assert_eq!(copy(), [all_bytes as u64, 0], "{there}");
+            let changed = server.scratch.path("from/file 1 é+&%");
+            std::fs::write(&changed, format!("directly to {there}")).unwrap();
+            command(&["cp"]);
+            let content = format!("by a stage to {there}");
+            std::fs::write(&changed, &content).unwrap();
+            assert_eq!(copy(), [content.len() as u64, 0], "{there}");
+            std::fs::write(&changed, b"x").unwrap();
+        }
+        server.ok(&["cp", "--stage", &stage, &from, &server.place("run7/")]);
+        server.ok(&["cp", &server.place("run7/"), &server.path("back/")]);
+        assert_eq!(files(&server.scratch.path("back")), files(&server.scratch.path("from")));
+        assert_eq!(server.unfinished_bytes(), 0);
+    });
+}
+
 #[test]
 fn a_directory_without_a_slash_goes_with_its_name_both_ways() {
     each("names of trees", |server| {

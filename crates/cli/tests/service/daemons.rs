@@ -5,13 +5,20 @@ use super::support::job::{Ran, Running, journal_bytes, signal, with};
 use super::support::peer::{HostileClient, terms};
 use super::support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
 use nix::sys::signal::Signal;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
+use thalweg_client::far_movers::{How, SshOptions};
+use thalweg_client::job::Asked;
+use thalweg_client::place::Places;
+use thalweg_mover::event;
 use thalweg_mover::link::{Identity, Ticket};
+use thalweg_mover::run::copy::{Remembered, Stop, Watch, Wishes};
+use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{
     FilterRule, Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
 };
@@ -369,6 +376,40 @@ fn a_copy_goes_on_when_the_daemon_that_acts_was_killed_and_is_there_again() {
     let ran = running.end(LIMIT).expect(0);
     assert!(ran.number("attempts") > 1 && ran.stdout.contains("link-lost"), "{}", ran.stdout);
     site.is_there();
+}
+
+/// A week is a while: here a guest stays for a few seconds, and the copy takes five times as long at its rate.
+#[test]
+fn a_copy_that_takes_longer_than_a_guest_may_stay_goes_on_with_another_one() {
+    const BYTES: usize = 24 << 20;
+    for acts in [Acts::Destination, Acts::Source] {
+        let site = Site::start(&acts);
+        std::fs::write(site.from.path("data/large"), noise(7, BYTES)).unwrap();
+        let places = Places::default();
+        let typed = [site.source.place("data", "large"), site.destination.place("in", "")];
+        let asked = Asked::read_either(&typed.map(OsString::from), None, &places).unwrap();
+        let daemons = asked.between_daemons("cp").unwrap().expect("two daemons").with_guests_for(3);
+        let ticket = site.ticket("from");
+        let how = How::to_ask(&places, Some(ticket.as_path()), SshOptions::default());
+        let mut wishes = Wishes {
+            remembered: Remembered { no_profile: true, ..Remembered::default() },
+            ..Wishes::default()
+        };
+        wishes.movement.asked.chunk_bytes = Some(256 << 10);
+        wishes.movement.rate = Arc::new(Rate::new(Some(1_500_000)));
+        // A machine that is held up comes less far with each guest.
+        wishes.movement.link.patience = LIMIT;
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        let hows = (&how, Some(site.ticket("to")));
+        let state = site.here.path("state");
+        let report = daemons.run(&wishes, hows, false, &state, &watch, &Stop::default()).unwrap();
+        assert!(report.attempts > 1, "{} attempts", report.attempts);
+        assert!(std::fs::read(site.to.path("in/large")).unwrap() == noise(7, BYTES), "it is another");
+        assert_no_litter(&site.to.path("in"));
+        let other = if matches!(acts, Acts::Source) { &site.to } else { &site.from };
+        assert!(!logged(other, "did so too long ago").is_empty(), "{}", other.server_log());
+    }
 }
 
 #[test]

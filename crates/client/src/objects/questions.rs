@@ -680,19 +680,13 @@ fn system_time(time: Time) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::bucket;
     use super::*;
-    use crate::objects::Settings;
-    use std::sync::Arc;
     use thalweg_mover::endpoint::Destination;
     use thalweg_objects::testing::{Fake, Fault};
     use thalweg_wire::message::{SourceForm, Terms};
 
     const PART: usize = 8 << 20;
-
-    fn bucket(fake: &Fake, key: &str) -> Bucket {
-        let (store, location) = (Arc::new(fake.store().unwrap()), fake.location(key));
-        Bucket { store, location, settings: Settings::default(), is_directory: false }
-    }
 
     /// Begins an upload of two parts and sends the first.
     fn begin(to: &dyn Destination) {

@@ -23,8 +23,8 @@ use thalweg_mover::run::copy::{Fidelity, Remembered, Stop, Watch, Wishes};
 use thalweg_wire::message::{Check, Outcome};
 use thalweg_wire::{Entry, Kind, RelativePath, Time};
 
-/// Entries of a round: some 40 MiB of names.
-const ROUND_ITEMS_MAX: usize = 256 << 10;
+/// Entries that a round usually has: some 40 MiB of names.
+pub const ROUND_ITEMS_MAX: usize = 256 << 10;
 /// Names of one file that go together. With more they become several files.
 const NAMES_OF_FILE_MAX: usize = 1024;
 /// Entries at a far destination beside which a source can be held: of each 16 bytes are kept, and some 40 more where
@@ -84,10 +84,10 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Where it is then; `None` if it is beyond this round.
-    fn add(&mut self, name: Name, bytes: u64) -> Option<usize> {
+    /// Where it is then; `None` if it is beyond this round, which has `items_max`.
+    fn add(&mut self, name: Name, bytes: u64, items_max: usize) -> Option<usize> {
         let at = self.items.len();
-        if at >= ROUND_ITEMS_MAX {
+        if at >= items_max {
             self.has_more = true;
             return None;
         }
@@ -98,11 +98,12 @@ impl Needs {
 }
 
 impl Legs {
-    /// What a direct copy would move that no earlier command left in the stage.
+    /// What a direct copy would move that no earlier command left in the stage, and no earlier round tried: at most
+    /// `items_max` entries.
     ///
     /// # Errors
     /// As [`Job::run`].
-    pub fn needs_of(&self, direct: &Job, running: &Running<'_>) -> Result<Needs> {
+    pub fn needs_of(&self, direct: &Job, running: &Running<'_>, items_max: usize) -> Result<Needs> {
         let needs: Arc<Mutex<Needs>> = Arc::default();
         let (left, bytes_max, found) = (self.names_left(), self.bytes_max, needs.clone());
         let tried = lock(&self.tried).clone();
@@ -114,7 +115,7 @@ impl Legs {
             if marked || room_bytes(bytes) > bytes_max {
                 found.files_past += 1;
             } else if bytes > 0 && !left.contains(&entry.path) && !tried.contains(&path_key(&entry.path)) {
-                found.add(Name { path: entry.path.clone(), is_directory: false }, bytes);
+                found.add(Name { path: entry.path.clone(), is_directory: false }, bytes, items_max);
             }
         });
         let link_events = running.link_events.clone();
@@ -173,8 +174,8 @@ impl TwoFar {
     }
 }
 
-/// What of the sources is not at the destination with the same size and times. `tell` hears of what cannot be listed,
-/// of what cannot pass, and of what is left alone.
+/// What of the sources is not at the destination with the same size and times, and no earlier round tried: at most
+/// `items_max` entries. `tell` hears of what cannot be listed, of what cannot pass, and of what is left alone.
 ///
 /// # Errors
 /// `Unsupported` where too much stands at the destination to be kept in mind; what the places say.
@@ -182,12 +183,13 @@ pub fn needs_between(
     legs: &Legs,
     far: &TwoFar,
     wishes: &Wishes,
+    items_max: usize,
     tell: &mut dyn FnMut(Event),
 ) -> Result<Needs> {
     let left_alone = wishes.selection.left_alone();
     let selected = Selected::new(wishes.selection.filter.clone(), None)?;
     let (needs, inodes, left) = (Needs::default(), HashMap::new(), legs.names_left());
-    let mut round = Round { needs, inodes, legs, wishes, left };
+    let mut round = Round { needs, items_max, inodes, legs, wishes, left };
     let [named, slashed] = &far.destination;
     for (prefix, source) in &far.sources {
         let itself = if prefix.is_empty() { None } else { Some(source.itself()?) };
@@ -238,6 +240,7 @@ pub fn needs_between(
 /// What is found of a source.
 struct Round<'a> {
     needs: Needs,
+    items_max: usize,
     /// Device and inode of files, and where they are among the items.
     inodes: HashMap<(u64, u64), usize>,
     legs: &'a Legs,
@@ -271,7 +274,7 @@ impl Round<'_> {
         let bytes = entry.content_bytes();
         let name = Name { path, is_directory: matches!(entry.kind, Kind::Directory) };
         let Kind::File { marked, .. } = entry.kind else {
-            self.needs.add(name, 0);
+            self.needs.add(name, 0, self.items_max);
             return;
         };
         if marked || room_bytes(bytes) > self.legs.bytes_max() {
@@ -293,7 +296,7 @@ impl Round<'_> {
             && first.takes(&name, self.legs.bytes_max())
         {
             first.names.push(name);
-        } else if let Some(at) = self.needs.add(name, bytes)
+        } else if let Some(at) = self.needs.add(name, bytes, self.items_max)
             && inode.1 != 0
         {
             self.inodes.insert(inode, at);

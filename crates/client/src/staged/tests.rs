@@ -1,6 +1,10 @@
 use super::*;
+use crate::objects::Bucket;
+use crate::objects::tests::bucket;
 use std::sync::mpsc;
-use thalweg_wire::message::{FilterRule, Reason};
+use std::time::SystemTime;
+use thalweg_objects::testing::Fake;
+use thalweg_wire::message::{FilterRule, Preserve, Reason};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
 
 fn path(text: &str) -> RelativePath {
@@ -446,4 +450,78 @@ fn batches_follow_each_other_through_a_stage_that_has_room_for_few_of_them() {
         }
         drop(legs);
     });
+}
+
+/// The same where one of the places is on this machine.
+fn near<'a>(running: &Running<'a>) -> Running<'a> {
+    let (link_events, meter) = (running.link_events.clone(), running.meter.clone());
+    Running { link_events, meter, tells_failed: false, ..*running }
+}
+
+/// The direct copy that ends such a one.
+fn direct_of(root: &Path, to: To) -> Job {
+    let from = From::Local(vec![root.join("from")]);
+    let signer = Arc::new(Identity::generate("test").unwrap());
+    let names = ("from".to_owned(), "to".to_owned());
+    Job { from, to, signer, names, part: None, client_line: None }
+}
+
+/// Else it would find the same for ever.
+#[test]
+fn a_round_finds_nothing_that_an_earlier_one_brought_also_where_all_is_copied_whatever_is_there() {
+    let fidelity = Fidelity { check: Check::Nothing, ..Fidelity::default() };
+    between_by(&Wishes { fidelity, ..Wishes::default() }, |root, running| {
+        let (running, legs) = (near(running), legs_of(root));
+        let direct = direct_of(root, To::Local(root.join("to")));
+        let round = || {
+            let Needs { items, has_more, .. } = legs.needs_of(&direct, &running, 1).unwrap();
+            legs.carry(items, &running).unwrap();
+            (has_more, legs.carried().done)
+        };
+        assert_eq!([round(), round(), round()], [(true, 1), (false, 2), (false, 2)]);
+        drop(legs);
+        assert!(arrived(root, "a") && arrived(root, "b"));
+    });
+}
+
+/// Also where something is remembered of what was copied directly before, and where no time is kept there.
+#[test]
+fn what_came_into_a_bucket_through_a_stage_is_found_there_by_the_copy_that_ends_it() {
+    for times in [true, false] {
+        let preserve = Preserve { times, ..Preserve::default() };
+        let fidelity = Fidelity { preserve, ..Fidelity::default() };
+        between_by(&Wishes { fidelity, ..Wishes::default() }, |root, running| {
+            let (running, fake) = (near(running), Fake::start().unwrap());
+            let place = bucket(&fake, "to/");
+            let opened = |place: Bucket| To::Given(place.destination(running.state).unwrap());
+            let direct = direct_of(root, opened(place.clone()));
+            let copy = || {
+                let (events, link_events) = (thalweg_mover::event::nobody(), running.link_events.clone());
+                let meter = Arc::default();
+                let watch = Watch { events, is_behind: None, link_events, meter, evidence: None };
+                let report = direct.run(running.wishes, running.state, &watch, running.stop).unwrap();
+                report.totals.bytes_received
+            };
+            let pass = || {
+                let mut legs = legs_of(root);
+                legs.to = opened(place.clone().behind_stage());
+                let needs = legs.needs_of(&direct, &running, ROUND_ITEMS_MAX).unwrap();
+                legs.carry(needs.items, &running).unwrap();
+                legs.carried().bytes
+            };
+            let change = |byte: u8| {
+                let content = vec![byte; 300_000];
+                std::fs::write(root.join("from/a"), &content).unwrap();
+                let file = std::fs::File::options().write(true).open(root.join("from/a")).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(byte.into())).unwrap();
+                content
+            };
+            assert_eq!((pass(), copy()), (303_000, 0), "{times}");
+            change(3);
+            assert_eq!(copy(), 300_000, "{times}");
+            let content = change(4);
+            assert_eq!((pass(), copy()), (300_000, 0), "{times}");
+            assert!(fake.content("to/from/a").unwrap() == content);
+        });
+    }
 }

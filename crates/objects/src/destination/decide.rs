@@ -215,8 +215,9 @@ impl ObjectDestination {
         Ok(left_alone.reason(entry, mtime))
     }
 
-    /// By size and what the catalogue remembers of both sides; where it remembers nothing, by the time beside the
-    /// object. That was written before anybody read the content back: who wants it read has it compared.
+    /// By size and what the catalogue remembers of both sides, or of what a stage brought; where it remembers nothing,
+    /// by the time beside the object. That was written before anybody read the content back: who wants it read has it
+    /// compared.
     fn unchanged(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<Decision>> {
         if seen.size != entry.evidence.size {
             return Ok(None);
@@ -226,14 +227,19 @@ impl ObjectDestination {
         if let Some(remembered) = remembered {
             return self.remembered(entry, key, seen, remembered);
         }
-        let Some(head) = self.shared.bucket.head(key)? else { return Ok(None) };
-        if head.seen.etag != seen.etag || head.about.mtime != Some(entry.evidence.mtime) {
+        let Some(head) = self.head_of(key, seen)? else { return Ok(None) };
+        if head.about.mtime != Some(entry.evidence.mtime) {
             return Ok(None);
         }
         if self.terms.verify >= VerifyLevel::Readback {
             return Ok(Some(Decision::Wanted { left: None, candidate: Some(seen.size) }));
         }
         Ok(Some(self.kept(entry, &head.about, None)))
+    }
+
+    /// What stands there, if it is still what was seen.
+    fn head_of(&self, key: &str, seen: &Seen) -> Result<Option<Head>> {
+        Ok(self.shared.bucket.head(key)?.filter(|head| head.seen.etag == seen.etag))
     }
 
     /// The content is known by what both sides show of it. More may be wanted beside the object than was remembered to
@@ -247,24 +253,30 @@ impl ObjectDestination {
         remembered: Remembered,
     ) -> Result<Option<Decision>> {
         let Remembered { evidence, digest } = remembered;
-        if evidence[..SHOWN_BYTES] != shown(entry, &seen.etag)[..SHOWN_BYTES] {
+        let is_shown = |read: &Evidence| evidence[..SHOWN_BYTES] == shown(read, &seen.etag)[..SHOWN_BYTES];
+        let is_known = is_shown(&entry.evidence);
+        if !is_known && !is_shown(&as_staged(&entry.evidence)) {
             return Ok(None);
         }
         let wanted = self.about(entry);
         let mut enough = subsets(entry).filter(|beside| has(beside, &wanted));
-        if enough.any(|beside| evidence == proof(entry, &seen.etag, &beside)) {
+        if is_known && enough.any(|beside| evidence == proof(&entry.evidence, &seen.etag, &beside)) {
             return Ok(Some(settled(Outcome::Unchanged { digest: Some(digest) }, false)));
         }
-        let head = self.shared.bucket.head(key)?;
-        let Some(head) = head.filter(|head| head.seen.etag == seen.etag) else { return Ok(None) };
+        let Some(head) = self.head_of(key, seen)? else { return Ok(None) };
         let beside = head.about;
+        if !is_known {
+            // Without the digest of what a stage brought: whether the source has that content only its time says.
+            return Ok(Some(self.kept(entry, &beside, None)));
+        }
         self.remember(entry, &Done { etag: head.seen.etag, digest, beside });
         Ok(Some(self.kept(entry, &beside, Some(digest))))
     }
 
     fn remember(&self, entry: &Entry, done: &Done) {
         if let Some(catalogue) = &mut *lock(&self.catalogue) {
-            let evidence = proof(entry, &done.etag, &of_file(entry, &done.beside));
+            let read = if self.options.of_stage { as_staged(&entry.evidence) } else { entry.evidence };
+            let evidence = proof(&read, &done.etag, &of_file(entry, &done.beside));
             let remembered = Remembered { evidence, digest: done.digest };
             let _ = catalogue.put(&entry.path, remembered, Instant::now());
         }
@@ -417,15 +429,14 @@ pub(super) fn may_be_source(read: &Evidence, seen: &Seen) -> bool {
 }
 
 /// What both sides show of the content: when it was put the store does not always tell.
-fn shown(entry: &Entry, etag: &str) -> [u8; 16] {
-    let (size, inode) = (entry.evidence.size, version_of(etag));
-    bind(&entry.evidence, &Evidence { size, inode, ..Evidence::default() })
+fn shown(read: &Evidence, etag: &str) -> [u8; 16] {
+    bind(read, &Evidence { size: read.size, inode: version_of(etag), ..Evidence::default() })
 }
 
 /// What the catalogue goes by: what both sides showed, and behind it what of the file the object had beside it. Earlier
 /// versions remembered 16 bytes of the first, which end like none of the second but once in 2^48 times.
-fn proof(entry: &Entry, etag: &str, beside: &About) -> [u8; 16] {
-    let mut proof = shown(entry, etag);
+fn proof(read: &Evidence, etag: &str, beside: &About) -> [u8; 16] {
+    let mut proof = shown(read, etag);
     let words = blake3::hash(words_of(beside).as_bytes());
     proof[SHOWN_BYTES..].copy_from_slice(&words.as_bytes()[SHOWN_BYTES..16]);
     proof
@@ -452,6 +463,11 @@ fn of_file(entry: &Entry, beside: &About) -> About {
         gid: beside.gid.filter(|gid| *gid == entry.gid),
         blake3: None,
     }
+}
+
+/// What a file and its copy in a stage have in common.
+fn as_staged(evidence: &Evidence) -> Evidence {
+    Evidence { size: evidence.size, mtime: evidence.mtime, ..Evidence::default() }
 }
 
 fn failure_at(failure: Failure, path: &RelativePath) -> Failure {

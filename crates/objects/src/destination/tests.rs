@@ -185,6 +185,49 @@ fn small_files_are_put_together_whole_with_what_is_kept_beside_them_and_are_know
     assert_fresh(&open(&bucket, Some(state.path())), &files[1].0);
 }
 
+/// Also where no time is kept beside it, and where something is remembered of what stood there before.
+#[test]
+fn what_came_from_a_stage_is_known_by_size_and_time_and_has_no_digest_of_its_source() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(1000, 1);
+    let open = |of_stage: bool| {
+        let terms = Terms { preserve: Preserve { times: false, ..Preserve::ALL }, ..terms() };
+        let options = DestinationOptions { of_stage, ..DestinationOptions::default() };
+        open_as(&bucket, terms, Some(state.path()), options).unwrap()
+    };
+    let source = file(1, "a", 1000);
+    let (mut before, mut staged, mut changed) = (source.clone(), source.clone(), source.clone());
+    before.evidence.mtime.seconds -= 1;
+    staged.evidence.ctime.seconds += 1;
+    staged.evidence.inode += 1;
+    changed.evidence.mtime.seconds += 1;
+    for (of_stage, entry, bytes) in [(false, &before, &noise(1000, 2)), (true, &staged, &bytes)] {
+        let to = open(of_stage);
+        send(&to, entry, bytes);
+        to.close(true);
+    }
+    let to = open(false);
+    let found = outcome(&to, &source);
+    assert!(matches!(found, Outcome::Unchanged { digest: None }), "{found:?}");
+    for other in [&before, &changed] {
+        assert_fresh(&to, other);
+    }
+}
+
+/// As long as its time stays, the object that stands there is another than what the stage brought.
+#[test]
+fn an_object_that_somebody_put_over_what_came_from_a_stage_is_not_taken_for_it() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    let options = DestinationOptions { of_stage: true, ..DestinationOptions::default() };
+    let to = open_as(&bucket, terms(), Some(state.path()), options).unwrap();
+    send(&to, &entry, &bytes);
+    to.close(true);
+    let about = bucket.get("to/a").unwrap().about;
+    bucket.set_about("to/a", &[1; 1000], about, None);
+    assert_fresh(&open(&bucket, Some(state.path())), &entry);
+}
+
 #[test]
 fn a_large_file_has_its_name_when_all_of_it_is_there_and_one_of_a_chunk_is_put_at_once() {
     let bucket = Memory::new();

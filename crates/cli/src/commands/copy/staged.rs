@@ -23,7 +23,8 @@ use thalweg_client::job::{Asked, Job};
 use thalweg_client::options::congestion;
 use thalweg_client::receipt::ReceiptFile;
 use thalweg_client::staged::{
-    self, Expected, Legs, Needs, Running, STAGE_BYTES_MIN, StagePlace, Summary, TwoFar, needs_between,
+    self, Expected, Legs, Needs, ROUND_ITEMS_MAX, Running, STAGE_BYTES_MIN, StagePlace, Summary, TwoFar,
+    needs_between,
 };
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -53,7 +54,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     staged::refuse(&asked, &directory, &key)?;
     if args.dry_run && !asked.is_both_far() {
         // What would be copied is the same.
-        return super::run_directly(command, args, places);
+        return super::run_directly(command, args, &filter, places);
     }
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
@@ -235,12 +236,15 @@ impl Passing<'_> {
 
     fn needs(&self, is_first: bool) -> Result<Needs> {
         match self.ends {
-            Ends::Near(direct) => self.legs.needs_of(direct, self.running),
-            Ends::Far(far) => needs_between(self.legs, far, self.running.wishes, &mut |event| {
-                if is_first {
-                    self.listener.hear(&event);
-                }
-            }),
+            Ends::Near(direct) => self.legs.needs_of(direct, self.running, ROUND_ITEMS_MAX),
+            Ends::Far(far) => {
+                let wishes = self.running.wishes;
+                needs_between(self.legs, far, wishes, ROUND_ITEMS_MAX, &mut |event| {
+                    if is_first {
+                        self.listener.hear(&event);
+                    }
+                })
+            }
         }
     }
 
