@@ -66,9 +66,9 @@ fn row(scenario: impl Into<String>, tool: impl Into<String>) -> Row {
 const PART: [&str; 3] = [" --only", " --tool", " --large-mib"];
 
 impl Suite {
-    /// The rows that a result lacks, and those that the suite has no more, in short: then it is not what the suite would
-    /// give today. What it says it left out is not missing; one of which only a part was asked for is not held against
-    /// the whole.
+    /// The rows that a result lacks, and those that the suite has no more, in short: then it is not what the suite
+    /// would give today. What it says it left out is not missing; one of which only a part was asked for is not held
+    /// against the whole.
     pub fn difference(&self, results: &Results) -> Option<String> {
         let rows = (self.rows)();
         let is_part = PART.iter().any(|option| results.about.command.contains(option));
