@@ -15,9 +15,10 @@ use anyhow::{Result, ensure};
 use rig::{Deed, Rig};
 use scenarios::{Before, Scenario, Throttle};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use thalweg_lab::bench::statistics::{median, spread};
 
 mod scenarios;
 
@@ -76,8 +77,9 @@ struct Tally {
 
 impl Tally {
     fn of(rows: &[Value]) -> Tally {
-        let count = |key: &str| rows.iter().filter(|row| row["named"] == true && row[key] == true).count();
-        Tally { runs: rows.len(), named: count("named"), close: count("close") }
+        let named: Vec<&Value> = rows.iter().filter(|row| row["named"] == true).collect();
+        let close = named.iter().filter(|row| is_right(row)).count();
+        Tally { runs: rows.len(), named: named.len(), close }
     }
 
     fn share(self, count: usize) -> f64 {
@@ -96,6 +98,42 @@ impl Tally {
         );
         Ok(())
     }
+}
+
+/// The factor that was said, and the true one, as a row has them.
+struct Factor {
+    truth: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Factor {
+    fn of(row: &Value) -> Option<Factor> {
+        let high = row["estimate"].as_f64()?;
+        let low = row["estimate_low"].as_f64().unwrap_or(high);
+        Some(Factor { truth: row["factor"].as_f64()?, low, high })
+    }
+
+    fn is_range(&self) -> bool {
+        self.low < self.high
+    }
+
+    /// It is [`CLOSE`] to the true one. A range is said to hold that: so it has to, with nothing allowed beyond its
+    /// ends, and its upper end has to be as close as a factor without a range, or it would say nothing.
+    fn is_right(&self) -> bool {
+        let holds = !self.is_range() || (self.low..=self.high).contains(&self.truth);
+        holds && (self.high / self.truth - 1.0).abs() <= CLOSE
+    }
+
+    /// A range that begins so far below the true one that it says little of it.
+    fn is_wide(&self) -> bool {
+        self.is_range() && self.low < self.truth * (1.0 - CLOSE)
+    }
+}
+
+/// By the numbers of the row, so that those of any age are judged alike. A row without a factor is not.
+fn is_right(row: &Value) -> bool {
+    Factor::of(row).is_some_and(|factor| factor.is_right())
 }
 
 /// Runs them.
@@ -193,12 +231,11 @@ fn judged(scenario: &Scenario, why: &Value, (seconds, without): (f64, f64)) -> V
     let estimate = why["factor"].as_f64().unwrap_or(0.0);
     let low = why["factor_low"].as_f64().unwrap_or(estimate);
     let is_named = found["cause"] == scenario.cause && found["place"] == scenario.place;
-    let is_close = low * (1.0 - CLOSE) <= factor && (estimate / factor - 1.0).abs() <= CLOSE;
     json!({
         "bottleneck": scenario.name, "cause": scenario.cause, "place": scenario.place,
         "found": found["cause"], "found_at": found["place"], "named": is_named,
         "seconds": seconds, "seconds_without": without, "factor": factor,
-        "estimate": estimate, "estimate_low": low, "close": is_close,
+        "estimate": estimate, "estimate_low": low,
         "sentence": why["sentence"], "next": why["next"]["cause"],
     })
 }
@@ -215,7 +252,7 @@ fn tell(row: &Value) {
         word("found_at"),
         number("factor"),
         number("estimate"),
-        if row["close"] == true { "" } else { "(off)" },
+        if is_right(row) { "" } else { "(off)" },
     );
 }
 
@@ -236,7 +273,8 @@ fn told(rows: &[Value], list: &[&str]) -> String {
         "\n## Whether the narrowest stage is named\n\nDoes `thalweg why` name a bottleneck that was made on purpose, and is its \
          factor right? Each copy runs with the bottleneck and without it, under the same other limits: the times of both give \
          the true factor. Goals: {NAMED_AT_LEAST} % are named, {CLOSE_AT_LEAST} % with a factor within {:.0} % of the true one. \
-         Of a range that is said the true one has to lie in it, and its upper end to be so close.\n\n\
+         A range that is said has to hold the true one, with nothing allowed beyond its ends, and its upper end has to be so \
+         close.\n\n\
          | | of {} | share, % |\n|---|---|---|\n",
         CLOSE * 100.0,
         tally.runs
@@ -248,6 +286,7 @@ fn told(rows: &[Value], list: &[&str]) -> String {
         let verdict = Goal::AtLeast(goal as f64).verdict(share);
         let _ = writeln!(out, "| {what} | {count} | {} ({verdict}) |", number(share));
     }
+    out += &ranges(rows);
     out += "\n| bottleneck | named | factor right | true factor | said | the path's own CPU-s/GB | without the bottleneck \
             |\n|---|---|---|---|---|---|---|\n";
     let all = scenarios::all();
@@ -277,6 +316,37 @@ fn told(rows: &[Value], list: &[&str]) -> String {
         let _ = writeln!(out, "\nNot measured yet: {}.", missing.join("; "));
     }
     out
+}
+
+/// How much ranges say, and how sure the true factors are that they are held against.
+fn ranges(rows: &[Value]) -> String {
+    let factors: Vec<Factor> = rows.iter().filter_map(Factor::of).collect();
+    let ranges = factors.iter().filter(|factor| factor.is_range()).count();
+    let wide = factors.iter().filter(|factor| factor.is_wide()).count();
+    let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        if let (Some(name), Some(factor)) = (row["bottleneck"].as_str(), row["factor"].as_f64()) {
+            by_name.entry(name).or_default().push(factor);
+        }
+    }
+    let spreads: Vec<f64> = by_name.values().filter(|all| all.len() > 1).map(|all| spread(all)).collect();
+    let mut out = format!(
+        "\nOf {} answers {ranges} are ranges; the low end of {wide} of these is more than {:.0} % below the true factor, so that \
+         they say little but their upper end.",
+        factors.len(),
+        CLOSE * 100.0
+    );
+    if !spreads.is_empty() {
+        let most = spreads.iter().copied().fold(1.0, f64::max);
+        let _ = write!(
+            out,
+            " The true factor, of two copies, is not sure either: of one bottleneck the largest is {} times the smallest in the \
+             median, and {} times at most.",
+            number(median(&spreads)),
+            number(most)
+        );
+    }
+    out + "\n"
 }
 
 /// The section of probes: of a result, or how to have one.
@@ -372,7 +442,8 @@ mod tests {
     use super::*;
 
     fn row(name: &str, named: bool, close: bool) -> Value {
-        json!({"bottleneck": name, "named": named, "close": close, "factor": 4.0, "estimate": 4.5})
+        let estimate = if close { 4.5 } else { 5.0 };
+        json!({"bottleneck": name, "named": named, "factor": 4.0, "estimate": estimate})
     }
 
     #[test]
@@ -397,6 +468,9 @@ mod tests {
         assert_eq!(is(&why(scenario.cause, 4.0, None), 4.5), (true, true));
         assert_eq!(is(&why(scenario.cause, 4.0, None), 5.1), (true, false));
         assert_eq!(is(&why(scenario.cause, 4.0, Some(1.0)), 3.4), (true, true));
+        assert_eq!(is(&why(scenario.cause, 4.0, Some(1.0)), 3.2), (true, false), "its end is too far");
+        assert_eq!(is(&why(scenario.cause, 4.0, Some(1.0)), 4.1), (true, false), "beyond its upper end");
+        assert_eq!(is(&why(scenario.cause, 4.0, Some(3.5)), 3.4), (true, false), "below its low end");
         assert_eq!(is(&why("another", 4.0, None), 4.0), (false, true));
         assert_eq!(Tally::of(&[row("a", false, true)]), Tally { runs: 1, named: 0, close: 0 });
     }
@@ -413,6 +487,33 @@ mod tests {
         assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");
         assert!(page.ends_with("\n\nNot measured yet: a long way, lossy; a queue.\n"), "{page}");
         assert!(!told(&rows, &["a disk", "a link"]).contains("Not measured"));
+    }
+
+    #[test]
+    fn the_page_judges_by_the_numbers_of_a_row_whatever_verdict_it_has() {
+        let mut wrong = row("a disk", true, false);
+        wrong["close"] = true.into();
+        let mut right = row("a disk", true, true);
+        right["close"] = false.into();
+        let page = told(&[wrong, right], &[]);
+        assert!(page.contains("| a disk | 2 of 2 | 1 of 2 |"), "{page}");
+    }
+
+    #[test]
+    fn the_page_says_how_many_ranges_begin_far_below_the_true_factor_and_how_sure_that_is() {
+        let range = |low: f64, factor: f64| {
+            let mut row = row("a disk", true, true);
+            row["estimate_low"] = low.into();
+            row["factor"] = factor.into();
+            row
+        };
+        let page = told(&[range(1.0, 4.0), range(3.5, 4.2), range(4.5, 4.4)], &[]);
+        let wide = "Of 3 answers 2 are ranges; the low end of 1 of these is more than 20 % below the true factor";
+        assert!(page.contains(wide), "{page}");
+        let sure = "the largest is 1.10 times the smallest in the median, and 1.10 times at most.";
+        assert!(page.contains(sure), "{page}");
+        let once = told(&[row("a disk", true, true)], &[]);
+        assert!(once.contains("Of 1 answers 0 are ranges") && !once.contains("not sure either"), "{once}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,12 @@ const POOL: (&str, u64) = ("16MiB", 16 << 20);
 /// Goals: the first content within so many seconds, and so much memory beside the buffers, in MiB.
 const FIRST_S_MAX: f64 = 1.0;
 const BESIDE_MIB_MAX: f64 = 256.0;
+
+/// The trees: see the module.
+const TREES: [&str; 3] = [DEEP, BEHIND, FLAT];
+const DEEP: &str = "deep";
+const BEHIND: &str = "behind";
+const FLAT: &str = "flat";
 
 /// How each tree goes: without a daemon, to one, from one.
 const WAYS: [&str; 3] = ["local", "push", "pull"];
@@ -103,7 +110,7 @@ pub fn run(args: &Args) -> Result<()> {
         WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
     let rounds = ways.len() as u64;
     ensure!(!args.whole_once || args.runs >= rounds, "--whole-once needs --runs {rounds}: one for each way");
-    let (is_deep_wanted, is_flat_wanted) = (wanted("deep") || wanted("behind"), wanted("flat"));
+    let (is_deep_wanted, is_flat_wanted) = (wanted(DEEP) || wanted(BEHIND), wanted(FLAT));
     let trees = u64::from(is_deep_wanted) + u64::from(is_flat_wanted);
     let large = args.large_mib << 20;
     let volume = Volume::of_tiny_files(&scratch, "volume", trees * args.files, large)?;
@@ -112,26 +119,26 @@ pub fn run(args: &Args) -> Result<()> {
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
     );
-    let deep = volume.path.join("deep");
+    let deep = volume.path.join(DEEP);
     if is_deep_wanted {
         for directory in 0..args.files.div_ceil(FILES_IN_DIRECTORY) {
             let left = args.files - directory * FILES_IN_DIRECTORY;
             make_files(&deep.join(format!("d{directory:05}")), left.min(FILES_IN_DIRECTORY), &bench.stop)?;
         }
     }
-    if wanted("deep") {
-        bench.tree("deep", &deep, &scratch, &[])?;
+    if wanted(DEEP) {
+        bench.tree(DEEP, &deep, &scratch, &[])?;
     }
-    if wanted("behind") {
+    if wanted(BEHIND) {
         // First in the order of names.
         let first = deep.join("a-large");
         toolchain::make_large_file(&toolchain::directory()?, &first, large)?;
-        bench.tree("behind", &deep, &scratch, &["--bwlimit", SLOWLY])?;
+        bench.tree(BEHIND, &deep, &scratch, &["--bwlimit", SLOWLY])?;
     }
     if is_flat_wanted {
-        let flat = volume.path.join("flat");
+        let flat = volume.path.join(FLAT);
         make_files(&flat, args.files, &bench.stop)?;
-        bench.tree("flat", &flat, &scratch, &[])?;
+        bench.tree(FLAT, &flat, &scratch, &[])?;
     }
     if let Some(path) = &args.out {
         rows::write(path, &about, &bench.rows)?;
@@ -375,8 +382,8 @@ fn told(rows: &[Value]) -> Result<String> {
     let mut out = format!(
         "\n## Very many entries\n\nWhen does the first content stand, verified, and what memory does a tree of very many entries take? \
          Trees are of directories with a thousand files (deep), of one directory (flat), and the first once more behind one large file \
-         that goes slowly (behind). Memory is the most that a side ever had, less the {} that it had for buffers (`--memory`). Goals: the \
-         first content within {FIRST_S_MAX} s, at most {BESIDE_MIB_MAX} MiB beside the buffers at either side.\n\n\
+         that goes slowly (behind). Memory is the most that a side ever had, less the {} that it had for buffers (`--memory`). Goals, of \
+         each tree: the first content within {FIRST_S_MAX} s, at most {BESIDE_MIB_MAX} MiB beside the buffers at either side.\n\n\
          | tree | way | entries | first content after, s | all, s | entries/s | client, MiB | daemon, MiB |\n|---|---|---|---|---|---|---|---|\n",
         POOL.0
     );
@@ -384,8 +391,9 @@ fn told(rows: &[Value]) -> Result<String> {
         |row: &Value| -> Result<Row> { serde_json::from_value(row.clone()).with_context(|| row.to_string()) };
     let rows = rows.iter().map(parsed).collect::<Result<Vec<Row>>>()?;
     ensure!(!rows.is_empty(), "nothing was measured");
-    let mut worst = (0.0f64, 0u64);
-    for case in cases(&rows) {
+    let mut worst: BTreeMap<&str, (f64, u64)> = BTreeMap::new();
+    let cases = cases(&rows);
+    for case in &cases {
         let (tree, way) = (&case[0].tree, &case[0].way);
         let whole = |figure: fn(&Row) -> f64| -> Vec<f64> {
             case.iter().filter(|row| row.is_whole).map(|row| figure(row)).collect()
@@ -396,7 +404,8 @@ fn told(rows: &[Value]) -> Result<String> {
         let latest = first.iter().copied().fold(0.0, f64::max);
         let most = |of: fn(&Row) -> Option<u64>| case.iter().filter_map(|row| of(row)).max();
         let (client, daemon) = (most(|row| Some(row.client_bytes)), most(|row| row.daemon_bytes));
-        worst = (worst.0.max(latest), worst.1.max(client.max(daemon).unwrap_or(0)));
+        let (longest, largest) = worst.entry(tree.as_str()).or_default();
+        (*longest, *largest) = (longest.max(latest), (*largest).max(client.max(daemon).unwrap_or(0)));
         let mebibytes = |bytes: u64| number(bytes as f64 / f64::from(1 << 20));
         let shown = |bytes: Option<u64>| bytes.map_or("–".to_owned(), mebibytes);
         writeln!(
@@ -410,6 +419,11 @@ fn told(rows: &[Value]) -> Result<String> {
             shown(daemon),
         )?;
     }
+    for (tree, way) in TREES.iter().flat_map(|tree| WAYS.map(|way| (*tree, way))) {
+        if !cases.iter().any(|case| case[0].tree == tree && case[0].way == way) {
+            writeln!(out, "| {tree} | {way} | not measured | | | | | |")?;
+        }
+    }
     let ended = rows.iter().filter(|row| !row.is_whole).count();
     if ended > 0 {
         writeln!(
@@ -419,16 +433,24 @@ fn told(rows: &[Value]) -> Result<String> {
             rows.len()
         )?;
     }
-    let beside = worst.1 as f64 / f64::from(1 << 20);
-    let first = Goal::AtMost(FIRST_S_MAX).verdict(worst.0);
-    let memory = Goal::AtMost(BESIDE_MIB_MAX).verdict(beside);
-    writeln!(
-        out,
-        "\nThe latest first content after {} s ({first}); the most memory {} MiB ({memory}).",
-        number(worst.0),
-        number(beside)
-    )?;
-    Ok(out)
+    Ok(out + &verdicts(&worst))
+}
+
+/// Of each tree the latest first content, in seconds, and the most memory of a side, in bytes, against the goals.
+fn verdicts(worst: &BTreeMap<&str, (f64, u64)>) -> String {
+    let mut out = String::from(
+        "\n| tree | the latest first content, s | goal | the most memory, MiB | goal |\n|---|---|---|---|---|\n",
+    );
+    for tree in TREES {
+        let of_tree = worst.get(tree).map(|(first_s, bytes)| (*first_s, *bytes as f64 / f64::from(1 << 20)));
+        let (first_s, mebibytes) = of_tree.unwrap_or((f64::NAN, f64::NAN));
+        let shown = |value: f64| if value.is_nan() { "–".to_owned() } else { number(value) };
+        let first = Goal::AtMost(FIRST_S_MAX).verdict(first_s);
+        let memory = Goal::AtMost(BESIDE_MIB_MAX).verdict(mebibytes);
+        let (first_s, mebibytes) = (shown(first_s), shown(mebibytes));
+        let _ = writeln!(out, "| {tree} | {first_s} | {first} | {mebibytes} | {memory} |");
+    }
+    out
 }
 
 /// Rows of one tree and one way together, in the order in which these came first.
@@ -469,15 +491,26 @@ mod tests {
         let good = row("local", Some(0.25), beside(116 << 20), None);
         let page = told(&[good.clone(), row("push", Some(0.5), 50 << 20, Some(200 << 20))]).unwrap();
         assert!(page.contains("| deep | local | 1000000 | 0.250 | 50.0 | 20000 | 100 | – |"), "{page}");
-        assert!(
-            page.contains("after 0.500 s (at most 1: met); the most memory 200 MiB (at most 256: met)"),
-            "{page}"
-        );
+        assert!(page.contains("| deep | 0.500 | at most 1: met | 200 | at most 256: met |\n"), "{page}");
         assert!(!page.contains("were ended"), "{page}");
         let page = told(&[good, row("push", Some(1.5), 50 << 20, Some(512 << 20))]).unwrap();
         assert_eq!(page.matches("**missed by").count(), 2, "{page}");
         assert!(told(&[row("push", None, 0, None)]).unwrap().contains("**missed by inf %**"));
         assert!(told(&[]).is_err() && told(&[json!({})]).is_err());
+    }
+
+    #[test]
+    fn trees_and_ways_that_are_missing_are_not_measured_and_neither_are_their_goals() {
+        let page = told(&[row("push", Some(0.5), 50 << 20, Some(200 << 20))]).unwrap();
+        for missing in ["deep | local", "deep | pull", "behind | push", "flat | local", "flat | pull"] {
+            assert!(page.contains(&format!("| {missing} | not measured | | | | | |\n")), "{page}");
+        }
+        assert!(!page.contains("| deep | push | not measured"), "{page}");
+        for tree in [BEHIND, FLAT] {
+            let goals = format!("| {tree} | – | at most 1: not measured | – | at most 256: not measured |\n");
+            assert!(page.contains(&goals), "{page}");
+        }
+        assert_eq!((page.matches(": met").count(), page.matches(": not measured").count()), (2, 4));
     }
 
     #[test]
@@ -496,7 +529,7 @@ mod tests {
         let line = "| deep | push | 1000000 | 0.500 [0.250–0.750] | 50.0 | 20000 | 50.0 | 200 |";
         assert!(page.contains(line), "{page}");
         assert!(page.contains("Of 3 copies 2 were ended"), "{page}");
-        assert!(page.contains("after 0.750 s (at most 1: met)"), "{page}");
+        assert!(page.contains("| deep | 0.750 | at most 1: met | 200 |"), "{page}");
         assert!(told(&[ended(0.5)]).is_err(), "no memory of a whole copy");
     }
 

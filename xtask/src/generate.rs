@@ -22,6 +22,9 @@ mod reference;
 /// What of committed results several pages need.
 mod results;
 
+/// The table of all goals, whichever page judges them.
+mod goals;
+
 /// README.md: the table and the sentences on how fast.
 mod readme;
 

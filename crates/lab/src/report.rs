@@ -12,7 +12,7 @@ mod suite;
 pub use suite::OF_CHORE;
 
 mod files_fit;
-pub use files_fit::{FLAT, FilesFit, Verdict};
+pub use files_fit::{FLAT, FilesFit, SHOWS_NOTHING, Verdict};
 
 mod build;
 

@@ -49,7 +49,7 @@ impl Rows {
         }
         let runs = runs.into_values().min().unwrap_or(0);
         let (load, cores) = tell::busyness(&self.about);
-        let weak = [tell::weakness(runs, load, cores), tell::rootless(self.about.commit.as_deref())];
+        let weak = [tell::weakness(runs, None, load, cores), tell::rootless(self.about.commit.as_deref())];
         let weak: String = weak.iter().flatten().map(|line| format!("{line}\n\n")).collect();
         format!("{weak}{}; load before it began {load:.2}; {}.", self.place(), self.time())
     }

@@ -18,8 +18,8 @@ struct Line {
     _config: Option<PathBuf>,
 }
 
-/// The first thing in which a result differs from what its suite would give today, in words; nothing where nothing
-/// does, or where it was not made by `thalweg bench`.
+/// In what a result differs from what its suite would give today, in words; nothing where nothing does, or where it was
+/// not made by `thalweg bench`.
 pub fn difference(results: &Results) -> Option<String> {
     match wishes(&results.about.command)? {
         Ok(wishes) => stale::difference(results, &wishes),

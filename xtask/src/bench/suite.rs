@@ -1,10 +1,10 @@
 //! The suites: one file for each question, with what is run and how it is told.
 
+use crate::bench::Bench;
 use crate::bench::record::Results;
-use crate::bench::{Bench, copies};
 use anyhow::Result;
-use thalweg_lab::bench::MTU_BYTES;
 use thalweg_lab::bench::record::PathKind;
+use thalweg_lab::bench::{MTU_BYTES, stale, suite};
 
 mod limit;
 
@@ -48,39 +48,73 @@ pub struct Suite {
     pub runs: usize,
     /// Over which path it runs.
     pub path: fn() -> PathKind,
-    /// Scenario and tool of each row that a whole run has; none where a suite does not say.
+    /// Scenario and tool of each row that a whole run has; none where that depends on what is measured.
     pub rows: fn() -> Vec<Row>,
     pub run: fn(&mut Bench<'_>) -> Result<()>,
     pub tell: fn(&Results) -> Result<String>,
 }
 
 /// Scenario and tool.
-pub type Row = (&'static str, &'static str);
+pub type Row = (String, String);
+
+/// The same, of words.
+fn row(scenario: impl Into<String>, tool: impl Into<String>) -> Row {
+    (scenario.into(), tool.into())
+}
+
+/// Of a result that was asked for a part of its suite, or for less than it has.
+const PART: [&str; 3] = [" --only", " --tool", " --large-mib"];
 
 impl Suite {
-    /// The first row that a result lacks, or that the suite has no more, in words: then it is not what the suite would
-    /// give today. What it says it left out is not missing; one of which only a part was asked for is not held against
-    /// the whole.
+    /// The rows that a result lacks, and those that the suite has no more, in short: then it is not what the suite
+    /// would give today. What it says it left out is not missing; one of which only a part was asked for is not held
+    /// against the whole.
     pub fn difference(&self, results: &Results) -> Option<String> {
         let rows = (self.rows)();
-        let is_part = [" --only", " --tool"].iter().any(|option| results.about.command.contains(option));
+        let is_part = PART.iter().any(|option| results.about.command.contains(option));
         if rows.is_empty() || is_part {
             return None;
         }
-        let has = |(scenario, tool): Row| results.tools(scenario).contains(&tool);
-        let is_left_out = |row: Row| results.left_out.iter().any(|line| line.what == copies::left_out(row));
-        if let Some((scenario, tool)) = rows.iter().find(|row| !has(**row) && !is_left_out(**row)) {
-            return Some(format!("lacks {tool} in `{scenario}`"));
-        }
-        for scenario in results.scenarios() {
-            for tool in results.tools(scenario) {
-                if !rows.contains(&(scenario, tool)) {
-                    return Some(format!("has {tool} in `{scenario}`, as the suite has not any more"));
-                }
-            }
-        }
-        None
+        let of = |scenario| results.tools(scenario).into_iter().map(move |tool| row(scenario, tool));
+        let had: Vec<Row> = results.scenarios().into_iter().flat_map(of).collect();
+        let is_left_out = |row: &Row| results.left_out.iter().any(|line| leaves_out(&line.what, row));
+        let lacked = by_tool(rows.iter().filter(|row| !had.contains(*row) && !is_left_out(row)));
+        let more = by_tool(had.iter().filter(|row| !rows.contains(*row)));
+        let lacked = lacked.into_iter().map(|rows| format!("lacks {rows}"));
+        let more = more.into_iter().map(|rows| format!("has {rows}, as the suite has not any more"));
+        stale::in_short(lacked.chain(more).collect())
     }
+}
+
+/// Whether a row did not run because a result left this out: the tool, the scenario or a part of its name (a congestion
+/// control, a shape), or the tool in such.
+fn leaves_out(what: &str, (scenario, tool): &Row) -> bool {
+    let parts: Vec<&str> = scenario.split(", ").collect();
+    let is_place = |place: &str| place.split(", ").all(|part| parts.contains(&part));
+    let inside = what.strip_prefix(tool.as_str()).and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')'));
+    what == tool || is_place(what) || inside.is_some_and(is_place)
+}
+
+/// Rows in words, those of one tool together.
+fn by_tool<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<String> {
+    let mut tools: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (scenario, tool) in rows {
+        match tools.iter_mut().find(|known| known.0 == tool.as_str()) {
+            Some((_, scenarios)) => scenarios.push(scenario.as_str()),
+            None => tools.push((tool.as_str(), vec![scenario.as_str()])),
+        }
+    }
+    let told = |(tool, scenarios): (&str, Vec<&str>)| match scenarios[..] {
+        [one] => format!("{tool} in `{one}`"),
+        _ => format!("{tool} in {} scenarios", scenarios.len()),
+    };
+    tools.into_iter().map(told).collect()
+}
+
+/// Counted runs that the suite of this name makes unless others are asked for, be it one of ours or of `thalweg bench`.
+pub fn usual_runs(name: &str) -> Option<usize> {
+    let ours = SUITES.iter().find(|suite| suite.name == name).map(|suite| suite.runs);
+    ours.or_else(|| suite::Suite::find(name).map(|suite| suite.runs as usize))
 }
 
 /// Without an emulated path.
@@ -117,6 +151,7 @@ mod tests {
     use super::*;
     use crate::bench::record::Load;
     use crate::bench::workspace::Times;
+    use thalweg_lab::bench::record::LeftOut;
 
     #[test]
     fn a_result_does_not_say_that_copies_over_a_distance_took_the_loopback() {
@@ -124,6 +159,74 @@ mod tests {
             let is_far = ["distance", "distance-tools", "tune", "objects-distance"].contains(&suite.name);
             assert_eq!((suite.path)() == PathKind::Loopback, !is_far, "{}", suite.name);
         }
+    }
+
+    /// A result with these rows.
+    fn with(rows: &[Row]) -> Results {
+        let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
+        let load = |(scenario, tool): &Row| {
+            Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times)
+        };
+        Results { samples: rows.iter().map(load).collect(), ..Results::default() }
+    }
+
+    #[test]
+    fn a_result_is_stale_without_any_row_that_its_suite_has_and_only_searches_do_not_say_theirs() {
+        let mut silent = Vec::new();
+        for suite in SUITES {
+            let rows = (suite.rows)();
+            if rows.is_empty() {
+                silent.push(suite.name);
+                continue;
+            }
+            assert_eq!(suite.difference(&with(&rows)), None, "{}", suite.name);
+            for at in 0..rows.len() {
+                let mut less = rows.clone();
+                let (scenario, tool) = less.remove(at);
+                let lacks = format!("lacks {tool} in `{scenario}`");
+                assert_eq!(suite.difference(&with(&less)), Some(lacks), "{}", suite.name);
+            }
+        }
+        // The last stands in README.md alone.
+        assert_eq!(silent, ["auto", "tune", "beside-rsync"]);
+    }
+
+    #[test]
+    fn what_a_result_lacks_is_told_by_tools_and_what_it_left_out_is_not_lacking() {
+        let mut less = (distance_tools::SUITE.rows)();
+        less.retain(|(_, tool)| !tool.starts_with("rclone") && tool != "xrootd" && tool != "scp");
+        less.retain(|it| *it != row("two pairs of hosts, 100ms", "rsync daemon"));
+        less.push(row("a large file, 20ms", "folklore"));
+        let mut results = with(&less);
+        let told = distance_tools::SUITE.difference(&results).unwrap();
+        let lacks = ["scp", "xrootd", "rclone webdav"].map(|tool| format!("lacks {tool} in 6 scenarios"));
+        assert_eq!(told, format!("{}; and 3 more", lacks.join("; ")));
+        let lines = ["scp", "xrootd", "rclone webdav", "rclone sftp", "rsync daemon (two pairs of hosts, 100ms)"];
+        let line = |what: &str| LeftOut { what: what.to_owned(), why: "it is not there".to_owned() };
+        results.left_out = Vec::from(lines.map(line));
+        let told = distance_tools::SUITE.difference(&results).unwrap();
+        assert_eq!(told, "has folklore in `a large file, 20ms`, as the suite has not any more");
+    }
+
+    #[test]
+    fn a_row_is_left_out_by_its_tool_by_its_scenario_or_by_a_part_of_that() {
+        let copy = row("reno, 200ms", "thalweg");
+        for what in ["thalweg", "reno, 200ms", "reno", "thalweg (reno, 200ms)", "thalweg (reno)"] {
+            assert!(leaves_out(what, &copy), "{what}");
+        }
+        for what in ["cubic", "thalweg (cubic)", "thalweg ssh", "iperf3 (reno)", "reno, 100ms", ""] {
+            assert!(!leaves_out(what, &copy), "{what}");
+        }
+        let object = row("1,000 x 1 MiB, up", "s5cmd");
+        assert!(leaves_out("s5cmd (1,000 x 1 MiB)", &object) && !leaves_out("s5cmd (1 large)", &object));
+    }
+
+    #[test]
+    fn the_usual_runs_of_a_suite_are_known_by_its_name_whoever_has_it() {
+        assert_eq!(usual_runs("limit"), Some(limit::SUITE.runs));
+        assert_eq!(usual_runs("latency"), Some(suite::Suite::find("latency").unwrap().runs as usize));
+        assert_eq!(usual_runs("folklore"), None);
+        assert!(SUITES.iter().all(|ours| suite::Suite::find(ours.name).is_none()));
     }
 
     #[test]

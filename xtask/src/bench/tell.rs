@@ -2,6 +2,7 @@
 //! that is to be taken with care. Suites, other chores that measure, and the pages made of results all say it so.
 
 use crate::bench::record::{Results, Sample};
+use crate::bench::suite::usual_runs;
 use thalweg_lab::bench::record::About;
 use thalweg_lab::bench::statistics::{self, Interval, Series};
 
@@ -68,7 +69,7 @@ pub const WEAK: &str = "**Weak:** ";
 /// What a line begins with that says that a result is not what its suite would give today.
 pub const STALE: &str = "**Stale:** ";
 
-/// That line, with the first thing that differs; nothing where nothing does.
+/// That line, with what differs; nothing where nothing does.
 pub fn staleness(difference: Option<String>) -> Option<String> {
     difference.map(|difference| format!("{STALE}{difference}."))
 }
@@ -81,23 +82,30 @@ pub fn stale_behind(difference: Option<String>) -> String {
 /// Counted runs below which a result is weak: of two nobody knows which is the odd one.
 pub const RUNS_MIN: usize = 3;
 
-/// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the
-/// minute before) and so many cores; nothing where there is no reason.
-pub fn weakness(runs: usize, load: f64, cores: f64) -> Option<String> {
-    weak(runs, load, cores).map(|why| format!("{WEAK}{why}."))
+/// That line, of a result with so many runs, [`fewer`] than usual or not, from a machine with this load (mean number of
+/// runnable processes in the minute before) and so many cores; nothing where there is no reason.
+pub fn weakness(runs: usize, fewer: Option<String>, load: f64, cores: f64) -> Option<String> {
+    weak(runs, fewer, load, cores).map(|why| format!("{WEAK}{why}."))
+}
+
+/// That a result was asked for fewer runs than its suite makes by default, where that is known.
+pub fn fewer(runs: usize, usual: Option<usize>) -> Option<String> {
+    let usual = usual.filter(|usual| runs < *usual)?;
+    Some(format!("{}, {usual} by default", runs_of(runs)))
 }
 
 /// The reasons alone.
-pub fn weak(runs: usize, load: f64, cores: f64) -> Option<String> {
-    let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs)));
+pub fn weak(runs: usize, fewer: Option<String>, load: f64, cores: f64) -> Option<String> {
+    let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs))).or(fewer);
     let reasons: Vec<String> = [few, busy(load, cores)].into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// All reasons why a result of `thalweg bench` is to be taken with care.
 pub fn weak_reasons(about: &About) -> Vec<String> {
-    let machine = &about.machine;
-    let weak = weak(about.iterations as usize, machine.load, machine.cores.into());
+    let (machine, runs) = (&about.machine, about.iterations as usize);
+    let fewer = fewer(runs, usual_runs(&about.suite));
+    let weak = weak(runs, fewer, machine.load, machine.cores.into());
     let rootless = rootless_why(about.commit.as_deref()).map(str::to_owned);
     [weak, rootless].into_iter().flatten().collect()
 }
@@ -266,6 +274,18 @@ mod tests {
         for unknown in [None, Some("unknown")] {
             assert_eq!(rootless(unknown).unwrap(), "**Weak:** the program's commit is not known.");
         }
+    }
+
+    #[test]
+    fn a_result_of_fewer_runs_than_its_suite_makes_by_default_is_weak() {
+        let told = |runs: usize, usual: Option<usize>| weakness(runs, fewer(runs, usual), 0.5, 2.0);
+        assert_eq!(told(3, Some(5)).unwrap(), "**Weak:** 3 runs, 5 by default.");
+        assert_eq!((told(5, Some(5)), told(7, Some(5)), told(3, None)), (None, None, None));
+        assert_eq!(told(2, Some(5)).unwrap(), "**Weak:** 2 runs, fewer than 3.");
+        let about = |suite: &str| About { suite: suite.into(), iterations: 3, ..About::default() };
+        let usual = usual_runs("limit").unwrap();
+        assert_eq!(weak_reasons(&about("limit"))[0], format!("3 runs, {usual} by default"));
+        assert!(weak_reasons(&about("folklore")).iter().all(|why| !why.contains("by default")));
     }
 
     #[test]

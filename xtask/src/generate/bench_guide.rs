@@ -2,10 +2,11 @@
 
 use crate::bench::stale;
 use crate::bench::tell::{self, Goal};
+use crate::generate::goals::{self, Judged};
 use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
 use thalweg_lab::bench::suite::{REQUESTS_EACH, faults, predict};
@@ -20,6 +21,9 @@ use clients::{congestion, promised};
 
 /// The guide.
 pub const PAGE: &str = "docs/guide/bench.md";
+
+/// Where the table stands, seen from docs.
+const PLACE: &str = "guide/bench.md#what-it-found-here";
 
 /// What was asked, and how the answer is found in a result; nothing where it has no such samples.
 type Row = (&'static str, &'static str, fn(&Results) -> Option<String>);
@@ -61,14 +65,41 @@ const ROWS: &[Row] = &[
 pub fn page() -> Result<String> {
     let results = results::all()?;
     let mut table = "| question | found | runs, result |\n|---|---|---|\n".to_owned();
-    for (suite, question, of) in ROWS {
-        for (path, results) in results.iter().filter(|(_, results)| results.about.suite == *suite) {
-            if let Some(found) = of(results) {
-                let _ = writeln!(table, "| {question} | {found} | {} |", source(results, path));
-            }
-        }
+    for Found { question, found, results, path } in all_found(&results) {
+        let _ = writeln!(table, "| {question} | {found} | {} |", source(results, path));
     }
     results::shown_in(PAGE, &table)
+}
+
+/// The goals that are judged in it.
+///
+/// # Errors
+/// If a result cannot be read.
+pub fn goals() -> Result<Vec<Judged>> {
+    let results = results::all()?;
+    let judged = |Found { question, found, results, .. }: Found<'_>| {
+        let (verdicts, stale) = (goals::counted(&found)?, stale::difference(results));
+        Some(Judged::of(question, PLACE.to_owned(), verdicts, &results.about, stale))
+    };
+    Ok(all_found(&results).into_iter().filter_map(judged).collect())
+}
+
+/// A row of the table.
+struct Found<'a> {
+    question: &'static str,
+    found: String,
+    results: &'a Results,
+    path: &'a Path,
+}
+
+fn all_found(committed: &[(PathBuf, Results)]) -> Vec<Found<'_>> {
+    let mut all = Vec::new();
+    for &(suite, question, of) in ROWS {
+        for (path, results) in committed.iter().filter(|(_, results)| results.about.suite == suite) {
+            all.extend(of(results).map(|found| Found { question, found, results, path }));
+        }
+    }
+    all
 }
 
 fn source(results: &Results, path: &Path) -> String {
@@ -739,6 +770,19 @@ mod tests {
         assert_ne!(both, told);
         slots.samples.pop();
         assert_eq!(cold_starts(&congest, &slots), None);
+    }
+
+    #[test]
+    fn each_verdict_of_the_table_is_counted_among_all_goals_and_nothing_else_is() {
+        let committed = results::all().unwrap();
+        let judged = goals().unwrap();
+        for Found { question, found, .. } in all_found(&committed) {
+            let verdicts = ["(at most ", "(at least ", "(below ", "(which shows nothing"];
+            let has_verdict = verdicts.iter().any(|verdict| found.contains(verdict));
+            let is_counted = judged.iter().any(|one| one.question == question);
+            assert!(is_counted || !has_verdict, "{question}: {found}");
+        }
+        assert!(judged.iter().all(|one| one.place == PLACE && one.verdicts.contains(" of ")));
     }
 
     #[test]

@@ -153,7 +153,7 @@ fn rule(rule: &table::StorageRule<'_>) -> String {
     out.trim_end().to_owned()
 }
 
-/// The first thing in which a result differs from what its suite would give today.
+/// In what a result differs from what its suite would give today.
 fn differs(suite: &str, results: &Results) -> Option<String> {
     // Of those that a chore measures there are figures too.
     match SUITES.iter().find(|chore| chore.name == suite) {

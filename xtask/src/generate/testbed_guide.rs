@@ -1,7 +1,9 @@
 //! The table of docs/guide/testbed.md: how well the emulated path keeps what it is asked to, from the committed result
 //! of `thalweg bench path`.
 
-use crate::bench::{stale, tell};
+use crate::bench::stale;
+use crate::bench::tell::{self, Goal};
+use crate::generate::goals::{self, Judged};
 use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
@@ -13,6 +15,9 @@ use thalweg_lab::testbed::check::binomial_tolerance;
 
 /// The guide.
 pub const PAGE: &str = "docs/guide/testbed.md";
+
+/// Where the table stands, seen from docs.
+const PLACE: &str = "guide/testbed.md#how-well-it-keeps-what-is-asked";
 
 /// The guide with the table between its marks.
 ///
@@ -28,10 +33,40 @@ pub fn page() -> Result<String> {
     results::shown_in(PAGE, &table)
 }
 
+/// The goals that are judged in it: how exactly a path keeps what it is asked to, and what it costs by itself.
+///
+/// # Errors
+/// If a result cannot be read.
+pub fn goals() -> Result<Vec<Judged>> {
+    let results = results::all()?;
+    Ok(judged(results.iter().map(|(_, results)| results).find(|results| results.about.suite == "path")))
+}
+
+fn judged(results: Option<&Results>) -> Vec<Judged> {
+    let (text, (within, all)) = results.map(rows).unwrap_or_default();
+    let off = match all - within {
+        0 => String::new(),
+        off => format!("{off} by more than allowed"),
+    };
+    let exact = (all > 0).then(|| format!("{within} of {all} | {off}"));
+    let questions = [
+        ("the emulated path: how exactly it keeps what is asked", exact),
+        ("the emulated path: what it costs by itself, without a limit of the rate", goals::counted(&text)),
+    ];
+    let row = |(question, verdicts): (&str, Option<String>)| match (results, verdicts) {
+        (Some(results), Some(verdicts)) => {
+            Judged::of(question, PLACE.to_owned(), verdicts, &results.about, stale::difference(results))
+        }
+        _ => Judged::not_yet(question, PLACE.to_owned()),
+    };
+    questions.map(row).into()
+}
+
 fn table(results: &Results) -> String {
     let about = &results.about;
+    let (rows, (within, all)) = rows(results);
     let mut out = format!(
-        "{}, {}, {}, {} cores, {}; `{}`{}:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
+        "{}, {}, {}, {} cores, {}; `{}`{}:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n{rows}",
         tell::day(about),
         about.built(),
         about.machine.cpu,
@@ -40,6 +75,18 @@ fn table(results: &Results) -> String {
         about.command,
         tell::stale_behind(stale::difference(results)),
     );
+    let _ = write!(out, "\n{within} of {all} measurements are within what they may be off by");
+    out += if within == all { "." } else { "; **the others are not**." };
+    if let Some(void) = results.void() {
+        let _ = write!(out, " {void}: this machine was too slow for the path.");
+    }
+    out.push('\n');
+    out
+}
+
+/// The rows of the table; how many measurements are within what they may be off by, and of how many.
+fn rows(results: &Results) -> (String, (usize, usize)) {
+    let mut out = String::new();
     // Where this machine was too slow, packets were lost that nobody asked to be lost.
     let mut cases = results.counting_cases();
     // By what was asked, not by the turns.
@@ -53,13 +100,9 @@ fn table(results: &Results) -> String {
         if case[0].series == COST {
             let costs: Vec<f64> =
                 case.iter().filter_map(|sample| sample.measured.get("measured")?.value()).collect();
-            let met = if median(&costs) <= COST_MOST { "met" } else { "**missed**" };
-            let _ = writeln!(
-                out,
-                "| no limit of the rate{} | at most {COST_MOST} CPU-s/GB |  |  | {met} | {:.2} |",
-                hosts(case[0]),
-                median(&costs)
-            );
+            let cost = median(&costs);
+            let verdict = Goal::AtMost(COST_MOST).verdict_showing(cost, |most| format!("{most} CPU-s/GB"));
+            let _ = writeln!(out, "| no limit of the rate{} |  |  |  | {verdict} | {cost:.2} |", hosts(case[0]));
             continue;
         }
         let Some((asked, _)) = asked(case[0]) else { continue };
@@ -98,13 +141,7 @@ fn table(results: &Results) -> String {
             off.len(),
         );
     }
-    let _ = write!(out, "\n{} of {} measurements are within what they may be off by", all.0, all.1);
-    out += if all.0 == all.1 { "." } else { "; **the others are not**." };
-    if let Some(void) = results.void() {
-        let _ = write!(out, " {void}: this machine was too slow for the path.");
-    }
-    out.push('\n');
-    out
+    (out, all)
 }
 
 /// Packets that were hit, of all runs of a case: of what is rare a single run says little.
@@ -240,6 +277,24 @@ mod tests {
             ),
             "{table}"
         );
+    }
+
+    #[test]
+    fn how_exact_a_path_is_and_what_it_costs_are_goals_in_the_table_of_all() {
+        let cost = |cost: f64| line(COST, "asked", "1", 0.0, cost, 0.0);
+        let rtt = |off: f64| line("round trip time", "rtt", "s", 0.01, 0.0103, off);
+        let of = |lines: String| {
+            let results = Results::parse(format!("{}\n{lines}", about()).as_bytes()).unwrap();
+            let rows = judged(Some(&results));
+            (table(&results), rows.iter().map(|row| row.verdicts.clone()).collect::<Vec<_>>())
+        };
+        let (page, told) = of(cost(0.32) + &rtt(1.5) + &rtt(0.5));
+        assert!(page.contains("|  |  |  | at most 0.25 CPU-s/GB: **missed by 28.0 %** | 0.32 |\n"), "{page}");
+        assert_eq!(told, ["1 of 2 | 1 by more than allowed", "0 of 1 | 28.0 %"]);
+        let (page, told) = of(cost(0.2) + &rtt(0.5));
+        assert!(page.contains("| at most 0.25 CPU-s/GB: met | 0.20 |\n"), "{page}");
+        assert_eq!(told, ["1 of 1 | ", "1 of 1 | "]);
+        assert!(judged(None).iter().all(|row| row.verdicts == "not measured yet | " && row.care.is_empty()));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!    nothing tried on this machine.
 //! 2. That is held against what the result says: its series and the parameters of their cases, then the budget, then
 //!    what was made smaller than the source has it.
-//! 3. The first thing that differs is told.
+//! 3. What differs is told in short: the first of it, and how much more there is.
 //!
 //! What a result says it left out is not missing. Of what was made smaller only that is compared which both name: to
 //! say more of the same run is no other run. What a suite does between two samples (an algorithm, a default of the
@@ -14,10 +14,13 @@ use super::Wishes;
 use super::record::{Quantity, Results, Sample, Scaled};
 use super::suite::{Planned, Suite};
 use super::table;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The first thing in which a result differs from what its suite would give today with the same options, in words;
-/// nothing where nothing does, or where no suite of ours made it.
+/// So many things that differ are told; of others only how many.
+const TOLD: usize = 3;
+
+/// In what a result differs from what its suite would give today with the same options, in words: see [`in_short`].
+/// Nothing where nothing does, or where no suite of ours made it.
 pub fn difference(results: &Results, wishes: &Wishes) -> Option<String> {
     let about = &results.about;
     if results.is_foreign() {
@@ -29,45 +32,59 @@ pub fn difference(results: &Results, wishes: &Wishes) -> Option<String> {
         Err(failure) => return Some(format!("its command is refused now: {}", failure.cause)),
     };
     let budget_bytes = suite.has_budget().then(|| suite.budget_bytes(wishes));
-    missing(results, &(suite.plan)(wishes))
-        .or_else(|| other_budget(about.scaling.budget_bytes, budget_bytes))
-        .or_else(|| other_scale(&about.scaling.changes, &prepared.changes))
+    let mut differing = missing(results, &(suite.plan)(wishes));
+    differing.extend(other_budget(about.scaling.budget_bytes, budget_bytes));
+    differing.extend(other_scales(&about.scaling.changes, &prepared.changes));
+    in_short(differing)
 }
 
-/// A series or a case that only one of them has.
-fn missing(results: &Results, planned: &[Planned]) -> Option<String> {
+/// The first of the things that differ, each once, and how many more there are; nothing of none.
+pub fn in_short(mut differing: Vec<String>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    differing.retain(|one| known.insert(one.clone()));
+    let more = differing.len().saturating_sub(TOLD);
+    differing.truncate(TOLD);
+    if more > 0 {
+        differing.push(format!("and {more} more"));
+    }
+    (!differing.is_empty()).then(|| differing.join("; "))
+}
+
+/// Series and cases that only one of them has.
+fn missing(results: &Results, planned: &[Planned]) -> Vec<String> {
+    let mut out = Vec::new();
     if planned.is_empty() {
-        return None;
+        return out;
     }
     let cases = results.cases();
     let had: Vec<&Sample> = cases.iter().map(|case| case[0]).collect();
     let of_series = |name: &str| had.iter().copied().filter(|had| had.series == name).collect::<Vec<_>>();
     let is_left_out =
         |wanted: &&Planned| results.left_out.iter().any(|line| wanted.left_out_as.contains(&line.what));
-    let wanted: Vec<&Planned> = planned.iter().filter(|wanted| !is_left_out(wanted)).collect();
-    if let Some(lacked) = wanted.iter().find(|wanted| of_series(&wanted.series).is_empty()) {
-        return Some(format!("lacks series `{}`", lacked.series));
-    }
-    let is_planned = |had: &Sample| planned.iter().any(|wanted| wanted.series == had.series);
-    if let Some(more) = had.iter().find(|had| !is_planned(had)) {
-        return Some(format!("has series `{}`, which is none of the suite any more", more.series));
-    }
+    let wanted = planned.iter().filter(|wanted| !is_left_out(wanted));
+    let (lacked, wanted): (Vec<&Planned>, Vec<&Planned>) =
+        wanted.partition(|wanted| of_series(&wanted.series).is_empty());
+    out.extend(lacked.iter().map(|lacked| format!("lacks series `{}`", lacked.series)));
+    let is_planned = |had: &&Sample| planned.iter().any(|wanted| wanted.series == had.series);
+    let (known, more): (Vec<&Sample>, Vec<&Sample>) = had.iter().copied().partition(is_planned);
+    let more = more.iter().map(|more| &more.series);
+    out.extend(more.map(|more| format!("has series `{more}`, which is none of the suite any more")));
     for wanted in wanted {
         let of_series: Vec<_> = of_series(&wanted.series).into_iter().map(|had| &had.parameters).collect();
         if !of_series.iter().any(|had| are_alike(had, &wanted.parameters)) {
             let what = apart(&wanted.parameters, &of_series);
-            return Some(format!("lacks {what} in series `{}`", wanted.series));
+            out.push(format!("lacks {what} in series `{}`", wanted.series));
         }
     }
-    for had in had {
+    for had in known {
         let of_series = planned.iter().filter(|wanted| wanted.series == had.series);
         let of_series: Vec<_> = of_series.map(|wanted| &wanted.parameters).collect();
         if !of_series.iter().any(|wanted| are_alike(&had.parameters, wanted)) {
             let what = apart(&had.parameters, &of_series);
-            return Some(format!("has {what} in series `{}`, as the suite has not any more", had.series));
+            out.push(format!("has {what} in series `{}`, as the suite has not any more", had.series));
         }
     }
-    None
+    out
 }
 
 type Parameters = BTreeMap<String, Quantity>;
@@ -107,16 +124,17 @@ fn other_budget(had: Option<u64>, wanted: Option<u64>) -> Option<String> {
     (had != wanted).then(|| format!("budget differs: {had} bytes, now {wanted}"))
 }
 
-/// Something that both name as made smaller, and not alike.
-fn other_scale(had: &[Scaled], wanted: &[Scaled]) -> Option<String> {
+/// What both name as made smaller, and not alike.
+fn other_scales(had: &[Scaled], wanted: &[Scaled]) -> Vec<String> {
     // A reason that is given besides stands behind a colon.
     let begins =
         |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with(": "));
     let is_alike = |one: &str, other: &str| one == other || begins(one, other) || begins(other, one);
-    wanted.iter().find_map(|now| {
+    let differs = |now: &Scaled| {
         let then = had.iter().find(|then| then.what == now.what)?;
         (!is_alike(&then.to, &now.to)).then(|| format!("{} differs: {}, now {}", now.what, then.to, now.to))
-    })
+    };
+    wanted.iter().filter_map(differs).collect()
 }
 
 #[cfg(test)]
@@ -222,6 +240,25 @@ mod tests {
         results.about.scaling.changes.remove(0);
         results.about.scaling.changes[0].to += ": as the paper has it";
         assert_eq!(difference(&results, &wishes), None);
+    }
+
+    #[test]
+    fn all_that_differs_is_told_each_once_and_beyond_three_it_is_counted() {
+        let of = |differing: &[&str]| in_short(differing.iter().map(|one| (*one).to_owned()).collect());
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["a", "b", "a"]).unwrap(), "a; b");
+        assert_eq!(of(&["a", "b", "c", "a"]).unwrap(), "a; b; c");
+        assert_eq!(of(&["a", "b", "c", "d", "e"]).unwrap(), "a; b; c; and 2 more");
+        let (_, wishes, mut results) = self::of("order");
+        results.about.scaling.budget_bytes = Some(1);
+        results.samples.retain(|sample| sample.parameter("threads") != Some(32.0));
+        let told = difference(&results, &wishes).unwrap();
+        assert_eq!(told.matches("lacks threads 32 in series `").count(), 3, "{told}");
+        assert!(told.contains("; and ") && told.ends_with(" more"), "{told}");
+        results.samples = fresh(Suite::find("order").unwrap(), &wishes).samples;
+        results.samples.retain(|sample| sample.series != "writing, the disk of --dir, none");
+        let told = difference(&results, &wishes).unwrap();
+        assert!(told.contains("lacks series `writing, the disk of --dir, none`; budget differs: "), "{told}");
     }
 
     #[test]

@@ -19,6 +19,9 @@ const CONCURRENCY: &str = "concurrency";
 /// Said of a fit by which no number of files is better than another.
 pub const FLAT: &str = "flat: no number is better";
 
+/// Said of a fit where what was measured differs too little: see [`Verdict::Nothing`].
+pub const SHOWS_NOTHING: &str = "which shows nothing of it";
+
 /// So well a fit is to predict what it was not shown, in the mean; and by more than that numbers of files differ that
 /// show anything of it.
 const ERROR_MAX: f64 = 0.15;
@@ -133,7 +136,7 @@ impl FilesFit {
             Verdict::Nothing => {
                 let spread = Unit::Share.show(self.spread());
                 format!(
-                    "which shows nothing of it: the slowest takes {spread} longer than the quickest, and one \
+                    "{SHOWS_NOTHING}: the slowest takes {spread} longer than the quickest, and one \
                      rate for all is off by {one_rate}"
                 )
             }

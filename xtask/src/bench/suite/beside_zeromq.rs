@@ -1,6 +1,6 @@
 //! Frames from process to process, beside ZeroMQ and a plain socket.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
 use crate::bench::tell;
 use crate::bench::workspace::{self, Times};
@@ -23,7 +23,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 6 minutes, no disk",
     runs: 5,
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -46,6 +46,11 @@ const TOOLS: [(&str, &str, &str); 4] = [
     ("curve", "ZeroMQ, CURVE", "XSalsa20-Poly1305"),
     ("tcp", "plain TCP", "in clear"),
 ];
+
+fn rows() -> Vec<Row> {
+    let of = |(bytes, _): (u64, u64)| TOOLS.map(|(_, tool, _)| row(name(bytes), tool));
+    SIZES.into_iter().flat_map(of).collect()
+}
 
 /// Installs what it needs while there is a network: the wheel of this checkout, optimised, and ZeroMQ beside it.
 ///

@@ -6,7 +6,7 @@
 //! with what `-z` would be if it compressed each segment (`--compress-always`, an option for this suite alone), all
 //! with `--no-tune`, so that they differ in nothing else.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::network::{self, Testbed};
 use crate::bench::record::{self, Load, PATH, Results, Sample, cpu_s_per_gb};
 use crate::bench::tell::{self, Goal};
@@ -36,7 +36,7 @@ pub const SUITE: Suite = Suite {
     runs: 5,
     // Of two of three ways; each sample says which path its own is.
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -95,6 +95,11 @@ impl Way {
 
 fn scenario(content: &str, way: Way) -> String {
     format!("{content}, {}", way.name())
+}
+
+fn rows() -> Vec<Row> {
+    let scenarios = CONTENTS.iter().flat_map(|(content, _)| WAYS.map(|way| scenario(content, way)));
+    scenarios.flat_map(|scenario| MODES.map(|(tool, _)| row(scenario.as_str(), tool))).collect()
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The same copies near and far, over an emulated path (`thalweg testbed`).
 
-use super::{Suite, emulated};
+use super::{Row, Suite, emulated, row};
 use crate::bench::network::{self, Testbed};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
@@ -37,7 +37,7 @@ pub const SUITE: Suite = Suite {
     runs: 3,
     // Two lines: see below.
     path: || emulated(None),
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -166,6 +166,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 /// Congestion controls, by name.
 fn controls() -> [&'static str; 3] {
     CongestionControl::ALL.map(CongestionControl::name)
+}
+
+fn rows() -> Vec<Row> {
+    cases().into_iter().map(|case| row(case.scenario, case.tool)).collect()
 }
 
 fn cases() -> Vec<Case> {

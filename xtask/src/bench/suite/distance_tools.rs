@@ -1,6 +1,6 @@
 //! The same copies by ours and by others', near and far, over an emulated path (`thalweg testbed`).
 
-use super::{Suite, emulated};
+use super::{Row, Suite, emulated, row};
 use crate::bench::copies::{self, seconds};
 use crate::bench::network::Testbed;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
@@ -28,7 +28,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 30 minutes, 7 GB of disk; needs `thalweg testbed`",
     runs: 3,
     path: || emulated(Some(1_000_000_000)),
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -119,6 +119,11 @@ impl Case {
             }
         }
     }
+}
+
+fn rows() -> Vec<Row> {
+    let tools: Vec<&Tool> = NAMES.iter().filter_map(|name| peers::tool(name).ok()).collect();
+    cases(&tools).iter().map(|case| row(case.scenario(), case.tool.name)).collect()
 }
 
 fn cases(tools: &[&'static Tool]) -> Vec<Case> {

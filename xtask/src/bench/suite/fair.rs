@@ -10,7 +10,7 @@
 //!
 //! Copies of the first two stay on this machine: a daemon keeps the priority that it was started with.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::control_group::Memory;
 use crate::bench::network::Testbed;
 use crate::bench::record::{self, Load, PATH, Results, Sample};
@@ -42,7 +42,7 @@ pub const SUITE: Suite = Suite {
     runs: 5,
     // Of most samples; those over the line say theirs.
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -57,6 +57,11 @@ const BY_CP: &str = "a copy by cp";
 const NICE: [(&str, &str); 2] = [("a copy, --nice 10", "10"), ("a copy, --nice 19", "19")];
 const SCAVENGER: &str = "a copy, --class scavenger";
 const FLOW: &str = "a second flow";
+
+/// What is beside the foreign program, in the order of the tables.
+const BESIDE_FILES: [&str; 3] = [ALONE, OURS, BY_CP];
+const BESIDE_CORES: [&str; 4] = [ALONE, OURS, NICE[0].0, NICE[1].0];
+const BESIDE_LINE: [&str; 4] = [ALONE, FLOW, OURS, SCAVENGER];
 
 /// SPEC.md 48e and 48g; the kernel may take a few pages of its own accord.
 const STAYS: Goal = Goal::AtLeast(0.95);
@@ -90,6 +95,12 @@ const SHARE: &str = "foreign_share_of_cores";
 const ARRIVED: &str = "foreign_rate";
 /// Of the file that rests, which share is in the page cache at the end.
 const CACHED: &str = "cached_share";
+
+fn rows() -> Vec<Row> {
+    let files = BESIDE_FILES.map(|tool| row(CACHE, tool));
+    let cores = BESIDE_CORES.map(|tool| row(CORES, tool));
+    files.into_iter().chain(cores).chain(BESIDE_LINE.map(|tool| row(LINE, tool))).collect()
+}
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     if bench.wants(CACHE) {
@@ -136,7 +147,7 @@ fn cached_files(bench: &mut Bench<'_>) -> Result<()> {
         Err(error) => return log.left_out(CACHE, &format!("{error:#}")),
     };
     let destination = workspace.directory("export")?.join("copy");
-    workspace::rounds(runs, vec![ALONE, OURS, BY_CP], |run, tool| {
+    workspace::rounds(runs, BESIDE_FILES.to_vec(), |run, tool| {
         command::run(&mut Command::new("sync"))?;
         for directory in [&source, &resting, &busy] {
             data::cool(directory)?;
@@ -226,8 +237,7 @@ fn cores(bench: &mut Bench<'_>) -> Result<()> {
     let source = file_of(workspace, "computed-beside", bytes)?;
     let destination = workspace.directory("export")?.join("copy");
     let count = std::thread::available_parallelism()?.get();
-    let tools = vec![ALONE, OURS, NICE[0].0, NICE[1].0];
-    workspace::rounds(runs, tools, |run, tool| {
+    workspace::rounds(runs, BESIDE_CORES.to_vec(), |run, tool| {
         data::warm(&source)?;
         let compute = || {
             let mut compute = Command::new("sh");
@@ -287,7 +297,7 @@ fn line(bench: &mut Bench<'_>) -> Result<()> {
     let _servers = [serve(PORTS[0])?, serve(PORTS[1])?];
     let (rtt_s, rate_bits_per_s) = (Some(LINE_RTT_S), Some(LINE_BITS_PER_S));
     let path = PathKind::Testbed { rtt_s, rate_bits_per_s, loss: None, mtu_bytes: MTU_BYTES }.to_string();
-    workspace::rounds(runs, vec![ALONE, FLOW, OURS, SCAVENGER], |run, tool| {
+    workspace::rounds(runs, BESIDE_LINE.to_vec(), |run, tool| {
         // Nothing is to be warm but the source, which is read here.
         if run == 0 {
             return data::warm(&source);
@@ -351,7 +361,7 @@ fn tell(results: &Results) -> Result<String> {
         "| cached files, beside | the copy, s | reads, GB/s | against alone | of the file that rests, still cached | goal |\n\
          |---|---|---|---|---|---|\n",
     );
-    for tool in [ALONE, OURS, BY_CP] {
+    for tool in BESIDE_FILES {
         let cached = of(CACHE, tool, CACHED);
         let verdict = match tool {
             OURS => STAYS.verdict_of(&statistics::values(&cached)),
@@ -367,7 +377,7 @@ fn tell(results: &Results) -> Result<String> {
         )?;
     }
     out += "\n| a program on each core, beside | the copy, s | its share of all cores | against alone |\n|---|---|---|---|\n";
-    for tool in [ALONE, OURS, NICE[0].0, NICE[1].0] {
+    for tool in BESIDE_CORES {
         writeln!(
             out,
             "| {tool} | {} | {} | {} |",
@@ -377,7 +387,7 @@ fn tell(results: &Results) -> Result<String> {
         )?;
     }
     out += "\n| one flow, beside | Mbit/s | against alone | goal | the path's own CPU-s/GB |\n|---|---|---|---|---|\n";
-    for tool in [ALONE, FLOW, OURS, SCAVENGER] {
+    for tool in BESIDE_LINE {
         let rate = of(LINE, tool, ARRIVED);
         let verdict = match tool {
             SCAVENGER => YIELDS.verdict_of_ratio(&rate, &of(LINE, ALONE, ARRIVED)),

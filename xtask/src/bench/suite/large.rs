@@ -1,6 +1,6 @@
 //! One large file, beside others.
 
-use super::{Row, Suite, limit, loopback};
+use super::{Row, Suite, limit, loopback, row};
 use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
 use crate::bench::record::Results;
@@ -56,7 +56,7 @@ const GOALS: [(&str, f64, &[&str]); 3] = [
 ];
 
 fn rows() -> Vec<Row> {
-    NAMES.iter().map(|name| (SCENARIO, *name)).collect()
+    NAMES.iter().map(|name| row(SCENARIO, *name)).collect()
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {

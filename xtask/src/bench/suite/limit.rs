@@ -1,6 +1,6 @@
 //! One large file against the limit L that the parts of a transfer set when each runs alone.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{self, Times};
@@ -25,7 +25,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 7 minutes, 9 GB of disk",
     runs: 7,
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -37,12 +37,17 @@ const PARTS: &str = "parts alone";
 const INTO_NULL: &str = "pull into null:";
 const DURABLE: &str = "push to disk";
 const READBACK: &str = "push to disk, --verify readback";
+const TOOLS: [&str; 4] = [PARTS, INTO_NULL, DURABLE, READBACK];
 
 /// What each connection of TCP's part cost, in CPU-s/GB.
 const TCP_TURNS: &str = "tcp_turns_cpu_s_per_gb";
 
 /// The parts of L without the write; the digest is taken on both sides.
 const NULL_PARTS: [&str; 6] = ["read", "digest", "seal", "tcp", "open", "digest"];
+
+fn rows() -> Vec<Row> {
+    TOOLS.map(|tool| row(SCENARIO, tool)).to_vec()
+}
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);
@@ -58,7 +63,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         workspace.group.enter(command)
     })?;
     let log = &mut bench.log;
-    workspace::rounds(runs, vec![PARTS, INTO_NULL, DURABLE, READBACK], |run, tool| {
+    workspace::rounds(runs, TOOLS.to_vec(), |run, tool| {
         data::warm(&source)?;
         let (into, destination) = (format!("tw://{}/bench/", daemon.address), export.join("copy"));
         let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };

@@ -1,6 +1,6 @@
 //! Trees into a bucket and back, beside the tools that users have for it.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{self, Times, Workspace};
@@ -35,7 +35,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 25 minutes, 10 GB of disk",
     runs: 5,
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -63,6 +63,12 @@ impl Shape {
     fn scenario(&self, way: Way) -> String {
         format!("{}, {}", self.name, way.name())
     }
+}
+
+fn rows() -> Vec<Row> {
+    let scenarios = SHAPES.iter().flat_map(|shape| Way::ALL.map(|way| shape.scenario(way)));
+    let of = |scenario: String| TOOLS.iter().map(move |tool| row(scenario.as_str(), tool.name));
+    scenarios.flat_map(of).collect()
 }
 
 /// Parameter: which version of the tool.

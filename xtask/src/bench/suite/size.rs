@@ -1,6 +1,6 @@
 //! The same volume in files of one size.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::copies::Scenario;
 use crate::bench::data;
 use crate::bench::peers::{self, Job, Servers};
@@ -21,7 +21,7 @@ pub const SUITE: Suite = Suite {
     // The first number whose interval leaves out the smallest and the largest: one odd run of five decides a verdict.
     runs: 9,
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -43,6 +43,10 @@ const SIZES: [(u64, u64); 11] = [
 const FLAT_FROM: u64 = 4 << 20;
 const HALF_AT: u64 = 64 << 10;
 const TOOL: &str = "thalweg daemon";
+
+fn rows() -> Vec<Row> {
+    SIZES.iter().map(|(bytes, _)| row(name(*bytes), TOOL)).collect()
+}
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let toolchain = toolchain::directory()?;

@@ -1,6 +1,6 @@
 //! Many small files, beside others and beside a bare loop.
 
-use super::{Row, Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::copies::{self, BARE, Few, Scenario, seconds};
 use crate::bench::record::Results;
 use crate::bench::tell::{self, Goal};
@@ -49,7 +49,7 @@ const SCENARIOS: [(&str, u32, usize); 2] =
 
 fn rows() -> Vec<Row> {
     let of = |(scenario, ..): (&'static str, u32, usize)| {
-        NAMES.into_iter().chain([BARE]).map(move |name| (scenario, name))
+        NAMES.into_iter().chain([BARE]).map(move |name| row(scenario, name))
     };
     SCENARIOS.into_iter().flat_map(of).collect()
 }
@@ -198,15 +198,16 @@ mod tests {
 
     #[test]
     fn a_result_without_a_tool_is_stale_and_one_that_says_why_it_has_it_not_is_fresh() {
-        let load = |(scenario, tool): Row| Load { scenario, tool, run: 1, bytes: 1, files: 1 };
         let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
+        let load = |(scenario, tool): &Row| {
+            Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times)
+        };
         let all = |rows: Vec<Row>| {
-            let samples = rows.into_iter().map(|row| load(row).took(&times)).collect();
-            Results { samples, ..Results::default() }
+            Results { samples: rows.iter().map(load).collect(), ..Results::default() }
         };
         assert_eq!(SUITE.difference(&all(rows())), None);
         let mut few = rows();
-        few.retain(|row| *row != (SCENARIOS[0].0, "xrootd"));
+        few.retain(|it| *it != row(SCENARIOS[0].0, "xrootd"));
         let mut results = all(few);
         let told = SUITE.difference(&results);
         assert_eq!(told.as_deref(), Some("lacks xrootd in `20,000 x 4 KiB`"));
@@ -217,7 +218,7 @@ mod tests {
         results.about.command = "cargo xtask bench --suite small --tool rsync".into();
         assert_eq!(SUITE.difference(&results), None, "others were not asked for");
         let mut more = rows();
-        more.push((SCENARIOS[0].0, "folklore"));
+        more.push(row(SCENARIOS[0].0, "folklore"));
         assert!(SUITE.difference(&all(more)).unwrap().starts_with("has folklore in "));
     }
 

@@ -1,6 +1,6 @@
 //! What verification costs where something else is the narrowest, and what damage costs.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback, row};
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::record::{self, Load, Results, Sample};
@@ -26,7 +26,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 15 minutes, 4 GB of disk",
     runs: 5,
     path: loopback,
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -42,11 +42,30 @@ const DD: &str = "dd, direct";
 const LINK_BITS_PER_S: u64 = 1_000_000_000;
 const DISK_BYTES_PER_S: u64 = 200_000_000;
 const CHUNK_BYTES: u64 = 4 << 20;
+const LARGE_MIB: u64 = 1024;
 /// Chunks damaged, of all there are.
 const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 
+fn rows() -> Vec<Row> {
+    let of = |(scenario, control): (&'static str, &'static str)| tools(control).map(|tool| row(scenario, tool));
+    let modes = [(THIN_LINK, TAR), (SLOW_DISK, DD)].into_iter().flat_map(of);
+    let chunks = (LARGE_MIB << 20) / CHUNK_BYTES;
+    modes.chain(DAMAGED.map(|count| row(REPAIR, repaired(count, chunks)))).collect()
+}
+
+/// Every way to verify, and the tool that does not.
+fn tools(control: &'static str) -> [&'static str; 4] {
+    let [written, readback, paranoid] = MODES;
+    [written, readback, paranoid, control]
+}
+
+/// The tool of a repair.
+fn repaired(count: u64, chunks: u64) -> String {
+    format!("{count} of {chunks}")
+}
+
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let bytes = bench.large_bytes(1024);
+    let bytes = bench.large_bytes(LARGE_MIB);
     let source = bench.workspace.directory("source")?;
     toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
@@ -67,7 +86,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Every way to verify, and the tool that does not.
+/// All [`tools`] of a scenario.
 fn modes(
     bench: &mut Bench<'_>,
     scenario: &str,
@@ -87,8 +106,7 @@ fn modes(
         }
     })?;
     let control = if slow.is_some() { DD } else { TAR };
-    let tools = [MODES.as_slice(), &[control]].concat();
-    workspace::rounds(runs, tools, |run, tool| {
+    workspace::rounds(runs, tools(control).to_vec(), |run, tool| {
         data::warm(source)?;
         let destination = export.join(tool.replace([' ', ','], "-"));
         let job = peers::Job { source, destination: &destination, has_many_files: false };
@@ -150,7 +168,7 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
         if run == 0 {
             return Ok(());
         }
-        let tool = format!("{count} of {chunks}");
+        let tool = repaired(*count, chunks);
         let sample = Load { scenario: REPAIR, tool: &tool, run, bytes, files: 1 }.took(&times);
         let sample = sample.measured("traffic_bytes", traffic as f64, "B");
         log.sample(&sample.measured("damaged_bytes", (count * CHUNK_BYTES) as f64, "B"))

@@ -4,6 +4,7 @@
 
 use super::congest;
 use crate::bench::stale;
+use crate::bench::suite::usual_runs;
 use crate::bench::tell::{self, Goal, number};
 use crate::generate::results;
 use anyhow::Result;
@@ -94,7 +95,10 @@ pub fn sections() -> Result<String> {
             }
             writeln!(out, "{}", (section.tell)(results))?;
             let machine = &results.about.machine;
-            let weakness = tell::weakness(fewest_runs(results), machine.load, machine.cores.into());
+            let asked = results.about.iterations as usize;
+            let fewer = tell::fewer(asked, usual_runs(section.suite));
+            let weakness =
+                tell::weakness(fewest_runs(results), fewer, machine.load, machine.cores.into());
             let void = results.void().map(|void| tell::void_of(&void));
             let rootless = tell::rootless(results.about.commit.as_deref());
             let stale = tell::staleness(stale::difference(results));

@@ -159,28 +159,30 @@ pub fn tell(results: &Results) -> Result<String> {
         "With a loss of 10⁻⁴, one stream. The law is that of its congestion control; of bbr it is what the line carries. A copy \
          begins above its law, until some of its packets, one in 14 MB, were lost.\n\n\
          | congestion control | round trip | the law, Gbit/s | thalweg, Gbit/s | against the law | goal | against iperf3 | goal | \
-         `why` names |\n|---|---|---|---|---|---|---|---|---|\n",
+         `why` names | the path's own CPU-s/GB, thalweg | iperf3 |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for control in CongestionControl::ALL {
         for (rtt, rtt_s) in RTTS.into_iter().filter(|(rtt, _)| has_one_stream(control, rtt)) {
             let scenario = of(control, rtt);
             let (ours, law) = (rates(results, &scenario, ONE), law_gbit_per_s(control, rtt_s, 1.0));
-            let beside = match rtt == RTTS[0].0 {
+            let (beside, its_cost) = match rtt == RTTS[0].0 {
                 true => {
                     let other = rates(results, &scenario, IPERF_ONE);
                     let verdict = GOAL.verdict_of(&judged(&ours, &other));
-                    format!("{} | {verdict}", tell::ratio(&ours, &other))
+                    let beside = format!("{} | {verdict}", tell::ratio(&ours, &other));
+                    (beside, tell::wire_cost(results, &scenario, IPERF_ONE))
                 }
-                false => "– | ".to_owned(),
+                false => ("– | ".to_owned(), tell::NO_WIRE.to_owned()),
             };
             writeln!(
                 out,
-                "| {} | {rtt} | {} | {} | {} | {beside} | {} |",
+                "| {} | {rtt} | {} | {} | {} | {beside} | {} | {} | {its_cost} |",
                 control.name(),
                 tell::number(law),
                 tell::with_interval(&ours),
                 against_law(&ours, law),
                 named(results, &scenario, ONE),
+                tell::wire_cost(results, &scenario, ONE),
             )?;
         }
     }
@@ -216,11 +218,13 @@ pub fn tell(results: &Results) -> Result<String> {
     let (ours, other) = (rates(results, &scenario, AUTOMATIC), rates(results, &scenario, IPERF_MANY.0));
     writeln!(
         out,
-        "\nWith cubic at {}, against {}: {}, {}.",
+        "\nWith cubic at {}, against {}: {}, {}. The path's own CPU-s/GB: {} with thalweg, {} with iperf3.",
         RTTS[0].0,
         IPERF_MANY.0,
         tell::ratio(&ours, &other),
         GOAL.verdict_of(&judged(&ours, &other)),
+        tell::wire_cost(results, &scenario, AUTOMATIC),
+        tell::wire_cost(results, &scenario, IPERF_MANY.0),
     )?;
     let (mut all, mut known) = (0, 0);
     for control in CongestionControl::ALL {
@@ -298,6 +302,32 @@ mod tests {
                          **missed by 6.0 %** | 6.00 [6.00–6.00] | loss 3 of 3 |";
         assert!(told.contains(automatic), "{told}");
         assert!(with_reason(Sample::default(), "").is_err());
+    }
+
+    #[test]
+    fn beside_each_rate_with_a_loss_stands_what_the_path_cost_with_that_program() {
+        let of = |scenario: &str, tool: &str, cost: Option<f64>| {
+            Sample { wire_cpu_s_per_gb: cost, ..sample(scenario, tool, 1, 0.1) }
+        };
+        let (near, far) = (scenario(Cubic, "20ms"), scenario(Cubic, "100ms"));
+        let samples = vec![
+            of(&near, ONE, Some(1.0)),
+            of(&near, IPERF_ONE, Some(2.0)),
+            of(&near, AUTOMATIC, Some(3.0)),
+            of(&near, IPERF_MANY.0, None),
+            of(&far, ONE, None),
+        ];
+        let told = tell(&Results { samples, ..Results::default() }).unwrap();
+        let row = |start: &str| told.lines().find(|line| line.starts_with(start)).unwrap();
+        assert!(row("| cubic | 20ms |").ends_with("| – | 1.00 | 2.00 |"), "{told}");
+        assert!(row("| cubic | 100ms |").ends_with("| – | not recorded | – |"), "{told}");
+        assert!(row("| reno | 20ms |").ends_with("| – | not measured | not measured |"), "{told}");
+        let both = "not measured. The path's own CPU-s/GB: 3.00 with thalweg, not recorded with iperf3.";
+        assert!(row("With cubic at 20ms").ends_with(both), "{told}");
+        for table in told.split("\n\n").filter(|part| part.starts_with('|')) {
+            let columns = |row: &str| row.matches('|').count();
+            assert!(table.lines().all(|row| columns(row) == columns(table.lines().next().unwrap())), "{table}");
+        }
     }
 
     /// The line carries 0.9415 Gbit/s of payload.

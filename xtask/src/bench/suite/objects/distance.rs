@@ -6,7 +6,7 @@ use super::tools::{OURS, TOOLS, Tool, Way};
 use super::{REQUESTS, Set, Shape, best, installed, sample, up_and_down};
 use crate::bench::network::Testbed;
 use crate::bench::record::{self, Load, Results, Sample};
-use crate::bench::suite::{Suite, emulated};
+use crate::bench::suite::{Row, Suite, emulated, row};
 use crate::bench::tell::{self, Goal};
 use crate::bench::{Bench, workspace};
 use anyhow::{Result, bail};
@@ -32,7 +32,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 35 minutes, 5 GB of disk; needs `thalweg testbed`",
     runs: 3,
     path: || emulated(Some(1_000_000_000)),
-    rows: Vec::new,
+    rows,
     run,
     tell,
 };
@@ -42,6 +42,16 @@ pub const NAME: &str = "objects-distance";
 
 /// rclone is not among them: over the loopback it was never the best, and takes the longest for a large object.
 const NAMES: [&str; 3] = [OURS, "aws-cli", "s5cmd"];
+
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (shape, way) in SHAPES.iter().flat_map(|shape| Way::ALL.map(|way| (shape, way))) {
+        for scenario in DISTANCES.map(|distance| scenario(shape, way, distance)) {
+            rows.extend(NAMES.map(|name| row(scenario.as_str(), name)));
+        }
+    }
+    rows
+}
 
 /// What is copied: an object of many parts, objects of one request each, and small ones, as many as take some ten
 /// seconds at the longest distance with 16 at once.
