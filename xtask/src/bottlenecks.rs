@@ -508,7 +508,8 @@ mod tests {
             row
         };
         let page = told(&[range(1.0, 4.0), range(3.5, 4.2), range(4.5, 4.4)], &[]);
-        let wide = "Of 3 answers 2 are ranges; the low end of 1 of these is more than 20 % below the true factor";
+        let wide =
+            "Of 3 answers 2 are ranges; the low end of 1 of these is more than 20 % below the true factor";
         assert!(page.contains(wide), "{page}");
         let sure = "the largest is 1.10 times the smallest in the median, and 1.10 times at most.";
         assert!(page.contains(sure), "{page}");

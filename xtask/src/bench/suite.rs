@@ -164,9 +164,7 @@ mod tests {
     /// A result with these rows.
     fn with(rows: &[Row]) -> Results {
         let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
-        let load = |(scenario, tool): &Row| {
-            Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times)
-        };
+        let load = |(scenario, tool): &Row| Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times);
         Results { samples: rows.iter().map(load).collect(), ..Results::default() }
     }
 
@@ -201,7 +199,8 @@ mod tests {
         let told = distance_tools::SUITE.difference(&results).unwrap();
         let lacks = ["scp", "xrootd", "rclone webdav"].map(|tool| format!("lacks {tool} in 6 scenarios"));
         assert_eq!(told, format!("{}; and 3 more", lacks.join("; ")));
-        let lines = ["scp", "xrootd", "rclone webdav", "rclone sftp", "rsync daemon (two pairs of hosts, 100ms)"];
+        let lines =
+            ["scp", "xrootd", "rclone webdav", "rclone sftp", "rsync daemon (two pairs of hosts, 100ms)"];
         let line = |what: &str| LeftOut { what: what.to_owned(), why: "it is not there".to_owned() };
         results.left_out = Vec::from(lines.map(line));
         let told = distance_tools::SUITE.difference(&results).unwrap();

@@ -197,9 +197,13 @@ mod tests {
         let busy = weakness(3, None, 2.5, 2.0).unwrap();
         let of = |day: &str| format!("`a`: 3 runs. CPU; load before it began 0.50; {day}, commit 33fe18f.");
         let results = [of("2026-11-22"), of("2026-11-22"), of("2026-11-29")].join("\n");
-        let sections = format!("\n## Near\n\nx: met\n\n{busy}\n\n{results}\n\n## Far\n\nx: met\n\n{}\n", of(""));
+        let sections =
+            format!("\n## Near\n\nx: met\n\n{busy}\n\n{results}\n\n## Far\n\nx: met\n\n{}\n", of(""));
         let rows = rows(&sections);
-        assert!(rows[0].starts_with("| [Near](#near) | 1 of 1 |  | 2026-11-22, 2026-11-29 | busy"), "{rows:?}");
+        assert!(
+            rows[0].starts_with("| [Near](#near) | 1 of 1 |  | 2026-11-22, 2026-11-29 | busy"),
+            "{rows:?}"
+        );
         assert_eq!(rows[1], "| [Far](#far) | 1 of 1 |  |  |  |");
         assert!(table(&[]).contains("must not be compared"));
     }

@@ -128,7 +128,8 @@ mod tests {
     fn goals_that_another_page_judges_stand_in_the_table_as_well_with_where_that_is() {
         let page = page().unwrap();
         let table = page.split("\n## ").find(|section| section.starts_with("All goals\n")).unwrap();
-        for place in ["guide/bench.md#what-it-found-here", "guide/testbed.md#how-well-it-keeps-what-is-asked"] {
+        for place in ["guide/bench.md#what-it-found-here", "guide/testbed.md#how-well-it-keeps-what-is-asked"]
+        {
             assert!(table.contains(&format!("]({place}) | ")), "{place}: {table}");
         }
         let columns = |row: &str| row.matches(" | ").count();

@@ -102,7 +102,8 @@ fn rows(results: &Results) -> (String, (usize, usize)) {
                 case.iter().filter_map(|sample| sample.measured.get("measured")?.value()).collect();
             let cost = median(&costs);
             let verdict = Goal::AtMost(COST_MOST).verdict_showing(cost, |most| format!("{most} CPU-s/GB"));
-            let _ = writeln!(out, "| no limit of the rate{} |  |  |  | {verdict} | {cost:.2} |", hosts(case[0]));
+            let _ =
+                writeln!(out, "| no limit of the rate{} |  |  |  | {verdict} | {cost:.2} |", hosts(case[0]));
             continue;
         }
         let Some((asked, _)) = asked(case[0]) else { continue };

@@ -199,12 +199,8 @@ mod tests {
     #[test]
     fn a_result_without_a_tool_is_stale_and_one_that_says_why_it_has_it_not_is_fresh() {
         let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
-        let load = |(scenario, tool): &Row| {
-            Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times)
-        };
-        let all = |rows: Vec<Row>| {
-            Results { samples: rows.iter().map(load).collect(), ..Results::default() }
-        };
+        let load = |(scenario, tool): &Row| Load { scenario, tool, run: 1, bytes: 1, files: 1 }.took(&times);
+        let all = |rows: Vec<Row>| Results { samples: rows.iter().map(load).collect(), ..Results::default() };
         assert_eq!(SUITE.difference(&all(rows())), None);
         let mut few = rows();
         few.retain(|it| *it != row(SCENARIOS[0].0, "xrootd"));

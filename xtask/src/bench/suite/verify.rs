@@ -47,7 +47,8 @@ const LARGE_MIB: u64 = 1024;
 const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 
 fn rows() -> Vec<Row> {
-    let of = |(scenario, control): (&'static str, &'static str)| tools(control).map(|tool| row(scenario, tool));
+    let of =
+        |(scenario, control): (&'static str, &'static str)| tools(control).map(|tool| row(scenario, tool));
     let modes = [(THIN_LINK, TAR), (SLOW_DISK, DD)].into_iter().flat_map(of);
     let chunks = (LARGE_MIB << 20) / CHUNK_BYTES;
     modes.chain(DAMAGED.map(|count| row(REPAIR, repaired(count, chunks)))).collect()

@@ -97,8 +97,7 @@ pub fn sections() -> Result<String> {
             let machine = &results.about.machine;
             let asked = results.about.iterations as usize;
             let fewer = tell::fewer(asked, usual_runs(section.suite));
-            let weakness =
-                tell::weakness(fewest_runs(results), fewer, machine.load, machine.cores.into());
+            let weakness = tell::weakness(fewest_runs(results), fewer, machine.load, machine.cores.into());
             let void = results.void().map(|void| tell::void_of(&void));
             let rootless = tell::rootless(results.about.commit.as_deref());
             let stale = tell::staleness(stale::difference(results));

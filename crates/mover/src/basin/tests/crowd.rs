@@ -15,7 +15,12 @@ fn a_read_that_waited_for_a_cpu_is_no_slow_disk() {
     // Hardly anything waited for a disk, and nearly all the time something did for a CPU.
     pressed(&mut evidence.sender, 9_500, 200);
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::SourceCpu, Where::Source), "{}", said.sentence);
+    assert_eq!(
+        (said.narrowest.cause, said.narrowest.place),
+        (Cause::SourceCpu, Where::Source),
+        "{}",
+        said.sentence
+    );
     assert!(said.sentence.contains("something waited for a CPU there 95 % of the time"), "{}", said.sentence);
     assert!(said.knob.contains("less other work at the source"), "{}", said.knob);
     // Both were waited for, or CPUs seldom: a disk it is. The other side's CPUs explain nothing.

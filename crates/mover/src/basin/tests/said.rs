@@ -69,7 +69,8 @@ fn where_nothing_moved_no_rate_is_told_and_an_idle_stage_took_none_of_the_time()
     assert!(!here.contains("link") && here.contains("no stage took most of that time"), "{here}");
     let busy = said(7_200, true, 1_000);
     assert!(busy.starts_with("no content was moved: 1000 entries settled in "), "{busy}");
-    let all = "most of that time took the CPU of this machine (90 % busy); without it the transfer would take ";
+    let all =
+        "most of that time took the CPU of this machine (90 % busy); without it the transfer would take ";
     assert!(busy.contains(all) && busy.contains(". To turn: more or faster CPUs"), "{busy}");
 }
 

@@ -306,8 +306,9 @@ mod tests {
 
     #[test]
     fn beside_each_rate_with_a_loss_stands_what_the_path_cost_with_that_program() {
-        let of = |scenario: &str, tool: &str, cost: Option<f64>| {
-            Sample { wire_cpu_s_per_gb: cost, ..sample(scenario, tool, 1, 0.1) }
+        let of = |scenario: &str, tool: &str, cost: Option<f64>| Sample {
+            wire_cpu_s_per_gb: cost,
+            ..sample(scenario, tool, 1, 0.1)
         };
         let (near, far) = (scenario(Cubic, "20ms"), scenario(Cubic, "100ms"));
         let samples = vec![
@@ -326,7 +327,10 @@ mod tests {
         assert!(row("With cubic at 20ms").ends_with(both), "{told}");
         for table in told.split("\n\n").filter(|part| part.starts_with('|')) {
             let columns = |row: &str| row.matches('|').count();
-            assert!(table.lines().all(|row| columns(row) == columns(table.lines().next().unwrap())), "{table}");
+            assert!(
+                table.lines().all(|row| columns(row) == columns(table.lines().next().unwrap())),
+                "{table}"
+            );
         }
     }
 
