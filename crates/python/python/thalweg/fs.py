@@ -448,13 +448,13 @@ class ThalwegFileSystem(AbstractFileSystem):
     def mv(
         self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> None:
-        """Copies, by way of this machine, and removes what was copied and nothing else: each file behind its own copy, the
-        directories at the end.
+        """Copies, by way of this machine, and removes what was copied and nothing else: each file behind its own copy,
+        the directories at the end.
 
-        A file that was written or replaced since its copy began (by size, times and inode) stays, and so do the directories
-        above it; the others are moved, then ``ChangedError`` names it. What came into a directory meanwhile stays:
-        ``ConflictError``. What a writer adds between the last look and the removal is not noticed. After another error the
-        files that come behind it are where they were.
+        A file that was written or replaced since its copy began (by size, times and inode) stays, and so do the
+        directories above it; the others are moved, then ``ChangedError`` names it. What came into a directory meanwhile
+        stays: ``ConflictError``. What a writer adds between the last look and the removal is not noticed. After another
+        error the files that come behind it are where they were.
 
         A place that is moved to itself, however it is written, stays as it is. What would go into itself, or in place of
         something else that is moved too, is refused before anything is copied: ``ConflictError``; a directory without
@@ -498,7 +498,7 @@ class ThalwegFileSystem(AbstractFileSystem):
             raise _changed(changed)
 
     def _mv_file(self, source: str, there: str) -> bool:
-        """Copies what is no directory and removes it; says whether it did: what is not what it was before the copy stays."""
+        """Copies what is no directory and removes it, unless it is not what it was before the copy; says whether it did."""
         _, seen = self._look(source)
         self.cp_file(source, there)
         try:
@@ -511,8 +511,8 @@ class ThalwegFileSystem(AbstractFileSystem):
         return True
 
     def _rmdirs(self, directories: set[str], kept: list[str]) -> None:
-        """Removes directories whose content was moved, but for those above what was ``kept``. What came meanwhile was not
-        copied and stays: its directory is not removed, and the first such is raised when the others are gone."""
+        """Removes directories whose content was moved, but for those above what was ``kept``. What came meanwhile was
+        not copied and stays: its directory is not removed, and the first such is raised when the others are gone."""
         above = set()
         for path in kept:
             while path := self._parent(_same(path)):
