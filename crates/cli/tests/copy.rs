@@ -5,6 +5,9 @@ mod support;
 #[path = "copy/removal.rs"]
 mod removal;
 
+#[path = "copy/deletion.rs"]
+mod deletion;
+
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};

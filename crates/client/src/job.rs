@@ -25,6 +25,8 @@ use thalweg_wire::message::{self, PartOf};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
+mod doomed;
+
 /// A copy as it was asked for.
 #[derive(Debug, Clone)]
 pub struct Asked {

@@ -7,7 +7,7 @@ use crate::receipt_file;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -174,6 +174,8 @@ const READER_LOOK: Duration = Duration::from_millis(20);
 /// by the run that made it.
 pub struct ReportFile {
     path: PathBuf,
+    /// It had a name when it was begun: what a program hands over may have none.
+    is_named: bool,
     inner: Mutex<Inner>,
 }
 
@@ -188,9 +190,10 @@ impl ReportFile {
             true => open_fifo(path, READER_TIMEOUT)?,
             false => for_user().open(path).map_err(|error| of_io(path, &error))?,
         };
+        let is_named = has_name(&file).map_err(|error| of_io(path, &error))?;
         let file = BufWriter::with_capacity(256 << 10, file);
         let inner = Mutex::new(Inner { file, began: 0, error: None });
-        let report = ReportFile { path: path.to_owned(), inner };
+        let report = ReportFile { path: path.to_owned(), is_named, inner };
         if let Some(bytes) = found.filter(|meta| meta.is_file() && meta.len() > 0).map(|meta| meta.len()) {
             if !ends_a_line(path, bytes) {
                 lock(&report.inner).attempt(|file| writeln!(file));
@@ -215,11 +218,14 @@ impl ReportFile {
     /// Makes it durable, and its name.
     ///
     /// # Errors
-    /// What went wrong with any line, or does now.
+    /// What went wrong with any line, or does now; `Io` if it has no name any more.
     pub fn finish(&self) -> Result<()> {
         let mut inner = lock(&self.inner);
         inner.attempt(|file| {
             file.flush()?;
+            if self.is_named && !has_name(file.get_ref())? {
+                return Err(io::Error::other("it was removed while it was written: what it told is nowhere"));
+            }
             match file.get_ref().sync_all() {
                 // A pipe or terminal.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -228,6 +234,11 @@ impl ReportFile {
         });
         inner.error.take().map_or(Ok(()), |error| Err(of_io(&self.path, &error)))
     }
+}
+
+/// Whether a regular file has a name; others, as pipes and terminals, need none.
+fn has_name(file: &File) -> io::Result<bool> {
+    file.metadata().map(|metadata| !metadata.is_file() || metadata.nlink() > 0)
 }
 
 /// Makes the name of a file durable, if it still has it and its directory may be read.
@@ -389,6 +400,26 @@ mod tests {
             text.lines().partition(|line| line.contains("\"continued\""));
         assert_eq!(lines, ["\"one\"", "\"two\"", "\"cut", "\"three\""]);
         assert_eq!(marks.len(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_report_that_was_removed_while_it_was_written_is_an_error_and_one_that_never_had_a_name_is_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("report");
+        let report = ReportFile::begin(&path).unwrap();
+        report.line(&json!("one"));
+        std::fs::remove_file(&path).unwrap();
+        let failure = report.finish().unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Io, "{failure}");
+        assert!(failure.cause.contains("report") && failure.cause.contains("it was removed"), "{failure}");
+        // As a program hands it over that reads it itself.
+        let mut file = tempfile::tempfile_in(scratch.path()).unwrap();
+        let handed = PathBuf::from(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file)));
+        let report = ReportFile::begin(&handed).unwrap();
+        report.line(&json!("two"));
+        report.finish().unwrap();
+        file.rewind().unwrap();
+        assert_eq!(io::read_to_string(&file).unwrap(), "\"two\"\n");
     }
 
     #[test]

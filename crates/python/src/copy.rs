@@ -114,6 +114,7 @@ fn copied(
     if options.remove_source_files {
         job.refuse_written([options.receipt.as_deref(), options.report.as_deref()])?;
     }
+    job.refuse_doomed(&wishes, options.receipt.as_slice(), options.report.as_deref())?;
     let congestion = reaching.congestion(job.is_push())?;
     wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {

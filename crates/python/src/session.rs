@@ -30,6 +30,14 @@ pub struct Session {
 #[pyclass(frozen)]
 pub struct Seen(Evidence);
 
+#[pymethods]
+impl Seen {
+    /// Whether both were seen of the same file, with no change between.
+    fn is_same(&self, other: &Bound<'_, Seen>) -> bool {
+        self.0 == other.get().0
+    }
+}
+
 struct Inner {
     reach: Option<Arc<Reach>>,
     far_movers: FarMovers,

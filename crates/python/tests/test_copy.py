@@ -66,6 +66,13 @@ def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> Non
     assert thalweg.transfer(contents, destination, max_delete=9).report().deleted == 0
     with pytest.raises(thalweg.Error):
         thalweg.transfer(contents, destination, delete=True, max_delete=1).report()
+    # Its own report and receipt would go too.
+    own = destination / "d0" / "own"
+    with pytest.raises(thalweg.UsageError, match="is in the destination"):
+        thalweg.transfer(contents, destination, delete=True, report=own).report()
+    with pytest.raises(thalweg.UsageError, match="is in the destination"):
+        thalweg.transfer(contents, destination, delete=True, receipt=own).report()
+    assert len(tree_of(destination)) > len(content) and not own.exists()
     assert thalweg.transfer(contents, destination, delete=True).report().deleted >= 4
     assert tree_of(destination) == content
 

@@ -252,6 +252,54 @@ def test_a_tree_is_moved_and_what_came_meanwhile_stays(
     assert sorted(tree_of(daemon.root / "d2")) == ["f2", "f5", "f8"]
 
 
+def test_a_file_that_changes_behind_its_copy_is_not_removed_by_a_move_and_named(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run7 = daemon.root / "run7"
+    content = make_tree(run7, 9)
+    usual = fs.cp_file
+    copied: list[str] = []
+
+    def and_write(source: str, there: str, **kwargs: object) -> None:
+        # What was copied before and did not change is gone by now.
+        left = [name for name in copied if name != "d0/f3" and (run7 / name).exists()]
+        assert left == []
+        usual(source, there, **kwargs)
+        name = source.removeprefix("data/run7/")
+        if name in content:
+            copied.append(name)
+        if name == "d0/f3":
+            with (run7 / name).open("ab") as writer:
+                writer.write(b"newer")
+        if name == "d1/f4":
+            (run7 / name).unlink()
+        if name == "d2/f8":
+            (run7 / "d2/late").write_bytes(b"late")
+
+    with monkeypatch.context() as patched, pytest.raises(thalweg.ChangedError, match="data/run7/d0/f3") as raised:
+        patched.setattr(fs, "cp_file", and_write)
+        fs.mv("data/run7", "data/moved", recursive=True)
+    assert raised.value.path == "data/run7/d0/f3" and raised.value.hint
+    assert tree_of(daemon.root / "moved") == content
+    assert tree_of(run7) == {"d0/f3": content["d0/f3"] + b"newer", "d2/late": b"late"}
+    assert sorted(path.name for path in run7.iterdir()) == ["d0", "d2"]
+
+    # One that has another content by then, of the same size and time.
+    (daemon.root / "a").write_bytes(b"older")
+
+    def and_replace(source: str, there: str, **kwargs: object) -> None:
+        usual(source, there, **kwargs)
+        before = (daemon.root / "a").stat()
+        (daemon.root / "new").write_bytes(b"newer")
+        os.utime(daemon.root / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
+        (daemon.root / "new").rename(daemon.root / "a")
+
+    with monkeypatch.context() as patched, pytest.raises(thalweg.ChangedError, match="data/a"):
+        patched.setattr(fs, "cp_file", and_replace)
+        fs.mv("data/a", "data/b")
+    assert (daemon.root / "a").read_bytes() == b"newer" and (daemon.root / "b").read_bytes() == b"older"
+
+
 def test_a_listing_that_is_old_hides_and_cuts_nothing(daemon: Daemon, fs: ThalwegFileSystem) -> None:
     there = daemon.root / "d"
     (there / "below").mkdir(parents=True)

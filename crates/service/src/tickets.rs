@@ -77,7 +77,7 @@ pub struct Record {
     /// From when on it is not taken, in seconds since 1970; `None`: it has no end.
     #[serde(deserialize_with = "stated")]
     pub expires_at: Option<u64>,
-    /// When it was revoked, in seconds since 1970.
+    /// When it was revoked, in seconds since 1970; of a token, when rules were changed that gave this.
     #[serde(deserialize_with = "stated")]
     pub revoked_at: Option<u64>,
     /// What its holder reaches.
@@ -254,8 +254,14 @@ impl Record {
         match self.standing(now) {
             Standing::Valid => Ok(()),
             Standing::Expired(at) => Err(self.refused(&format!("expired on {}", shown(at)))),
+            Standing::Revoked(at) if self.issuer.is_some() => Err(self.withdrawn(at)),
             Standing::Revoked(at) => Err(self.refused(&format!("was revoked on {}", shown(at)))),
         }
+    }
+
+    /// Whether it gives the same, to a holder who is called the same.
+    fn gives_as(&self, other: &Record) -> bool {
+        self.name == other.name && self.reach == other.reach && self.bits_per_s_max == other.bits_per_s_max
     }
 
     /// Why what is under way with it ends, if it does: one that expired is borne with for [`GRACE_S`].
@@ -278,6 +284,17 @@ impl Record {
                 Failure::new(FailureKind::Permission, SERVE, cause).because(Reason::TokenNotTaken)
             }
         }
+    }
+
+    /// Of a token: another one from its issuer would not help.
+    fn withdrawn(&self, at: u64) -> Failure {
+        let cause = format!(
+            "the operator of the daemon changed on {} what tokens give: that of `{}` gives something else now, or nothing; \
+             what is begun anew goes by that",
+            shown(at),
+            self.name
+        );
+        Failure::new(FailureKind::Permission, SERVE, cause)
     }
 
     fn to_text(&self) -> Result<Vec<u8>> {

@@ -179,9 +179,17 @@ fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile
     Err(taken)
 }
 
+/// The first and the last of the names that a file called `name` may have while it is written.
+pub fn hidden_names(name: &[u8]) -> [Vec<u8>; 2] {
+    [u64::MIN, u64::MAX].map(|number| numbered(name, number))
+}
+
 fn hidden_name(name: &[u8]) -> Vec<u8> {
     // Its keys are random ones of the system's.
-    let number = RandomState::new().hash_one(name);
+    numbered(name, RandomState::new().hash_one(name))
+}
+
+fn numbered(name: &[u8], number: u64) -> Vec<u8> {
     let head = &name[..name.len().min(SHOWN_BYTES_MAX)];
     [b".", head, format!(".{number:016x}").as_bytes()].concat()
 }
@@ -299,5 +307,8 @@ mod tests {
     fn no_two_hidden_names_are_the_same() {
         let names: std::collections::HashSet<_> = (0..1000).map(|_| hidden_name(b"name")).collect();
         assert_eq!(names.len(), 1000);
+        let [first, last] = hidden_names(b"name");
+        assert_eq!([&first[..], &last], [&b".name.0000000000000000"[..], b".name.ffffffffffffffff"]);
+        assert!(names.iter().all(|name| (&first..=&last).contains(&name)));
     }
 }

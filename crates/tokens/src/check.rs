@@ -6,6 +6,7 @@ use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, dangerous, decode, decode_header};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 /// Algorithms that are taken: all with a public key. With a secret that both sides have, what is public of one of these
@@ -31,7 +32,8 @@ const KINDS: [&str; 3] = ["jwt", "at+jwt", "application/at+jwt"];
 pub struct Provider {
     issuer: String,
     audiences: Vec<String>,
-    keys: Keys,
+    /// Also of another that was made of the same issuer: see [`Provider::with_keys_of`].
+    keys: Arc<Keys>,
 }
 
 /// A token that is good.
@@ -76,12 +78,33 @@ impl Provider {
         if audiences.is_empty() || audiences.iter().any(String::is_empty) {
             return Err(refuse("an audience is wanted"));
         }
-        Ok(Provider { issuer: issuer.to_owned(), audiences, keys: Keys::of(issuer, address) })
+        let keys = Arc::new(Keys::of(issuer, address));
+        Ok(Provider { issuer: issuer.to_owned(), audiences, keys })
+    }
+
+    /// The same, with the keys of another one, if that is of the same issuer. Else who takes its place would have none
+    /// where the issuer is away just then, and could be had ask for them more often.
+    #[must_use]
+    pub fn with_keys_of(self, other: &Provider) -> Provider {
+        match self.issuer == other.issuer {
+            true => Provider { keys: other.keys.clone(), ..self },
+            false => self,
+        }
     }
 
     /// Its URL, as tokens have it.
     pub fn issuer(&self) -> &str {
         &self.issuer
+    }
+
+    /// Whether these claims, of a token that is good, are for one of its audiences.
+    pub fn is_for(&self, claims: &Map<String, Value>) -> bool {
+        let is_ours = |named: &Value| self.audiences.iter().any(|one| named.as_str() == Some(one.as_str()));
+        match claims.get("aud") {
+            Some(Value::Array(named)) => named.iter().any(is_ours),
+            Some(named) => is_ours(named),
+            None => false,
+        }
     }
 
     /// Checks a token. May ask the provider for its keys, which takes some seconds at most.

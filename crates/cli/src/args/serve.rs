@@ -31,7 +31,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub ticket_file: Option<PathBuf>,
     /// Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what
-    /// they give. A change counts when the daemon is started anew
+    /// they give. A change counts at a reload, and ends what is under way with a token to which it gives something else
+    /// or nothing
     #[arg(long, value_name = "FILE")]
     pub issuers: Option<PathBuf>,
     /// Write what a client with a token needs (addresses, fingerprint, issuers) here, for its --ticket; no secret is in

@@ -134,6 +134,9 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
         jobs.iter().try_for_each(|job| job.refuse_written(written))?;
     }
     let mut wishes = wishes(args, filter, only.unwrap_or_default(), &state)?;
+    let receipts: Vec<PathBuf> =
+        (1..=works.len()).filter_map(|at| receipt_at(args, at, works.len())).collect();
+    jobs.iter().try_for_each(|job| job.refuse_doomed(&wishes, &receipts, args.report.as_deref()))?;
     works.iter().flatten().filter_map(Work::daemons).try_for_each(|daemons| daemons.check(&wishes))?;
     let mut unused = args.link.typed.unused(&far);
     unused.extend(tickets);

@@ -45,7 +45,7 @@ const UNWRITABLE: &str = "nobody writes in an export that is not `ro`";
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
 
-/// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports and its limit anew; if that came because
+/// Serves until SIGTERM or SIGINT. At SIGHUP it reads its exports, its limit and its issuers anew; if that came because
 /// its terminal is gone, it ends.
 ///
 /// # Errors
@@ -56,11 +56,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let group_bytes = group_memory_bytes(&roots);
     let exports = exports(args)?;
     check_limit(args, &exports, args.slots.is_some())?;
-    if args.place_file.is_some() && args.issuers.is_none() {
-        let cause = "--place-file is for who comes with a token: say with --issuers whose are taken";
-        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
-    }
-    let issuers = args.issuers.as_deref().map(|path| Issuers::read(path, units::parse_rate)).transpose()?;
+    let issuers = issuers(args)?;
     let told_issuers = issuers.as_ref().map(Issuers::told).unwrap_or_default();
     let errands = errands(args)?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
@@ -78,9 +74,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         warn(&failure, "there is no directory for tickets: only the owner's is taken");
     }
     let tickets = Tickets::new(&state, client.fingerprint());
-    if let Some(issuers) = issuers {
-        tickets.take_tokens_of(issuers);
-    }
+    tickets.take_tokens_of(issuers, unix_seconds());
     let trust = ClientTrust { register: Some(tickets.clone()), ..ClientTrust::default() };
     trust.pinned.insert(client.fingerprint());
     let rate = Arc::new(Rate::of_bits(args.bwlimit));
@@ -102,7 +96,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let fingerprint = own.fingerprint();
     // It keeps its own copy of the key, for receipts.
     let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
-    host.heed(tickets);
+    host.heed(tickets.clone());
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     let _answering = args.metrics.as_deref().map(|address| answer_metrics(&host, address)).transpose()?;
     // Before anybody is told that it listens: who ends it then has it end in order.
@@ -122,12 +116,16 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     if let Err(failure) = told.tell(&state) {
         warn(&failure, UNTOLD);
     }
-    let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told };
+    let place = match &args.place_file {
+        None => None,
+        Some(path) => {
+            let place = PlaceFile { addresses: reachable.clone()?, server: fingerprint, issuers: told_issuers };
+            place.write(path)?;
+            Some((path.clone(), place))
+        }
+    };
+    let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told, tickets, place };
     let reloads = reload_on_request(host, rate, began)?;
-    if let Some(path) = &args.place_file {
-        let addresses = reachable.clone()?;
-        PlaceFile { addresses, server: fingerprint, issuers: told_issuers }.write(path)?;
-    }
     if let Some(path) = &args.ticket_file {
         let addresses = reachable?;
         Ticket { addresses, server: fingerprint, identity_pem: client.to_pem() }.write(path)?;
@@ -323,6 +321,15 @@ fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
     args.export.iter().map(|text| Export::read(text, units::parse_size, units::parse_rate)).collect()
 }
 
+/// Whose tokens it takes, if any.
+fn issuers(args: &ServeArgs) -> Result<Option<Issuers>> {
+    if args.place_file.is_some() && args.issuers.is_none() {
+        let cause = "--place-file is for who comes with a token: say with --issuers whose are taken";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    args.issuers.as_deref().map(|path| Issuers::read(path, units::parse_rate)).transpose()
+}
+
 /// Whom clients may send it to.
 fn errands(args: &ServeArgs) -> Result<ErrandsTo> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "read --errands", cause);
@@ -344,7 +351,7 @@ fn check_limit(args: &ServeArgs, exports: &[Export], has_slots: bool) -> Result<
     Err(Failure::new(FailureKind::Usage, "read the command line", cause))
 }
 
-/// What a daemon began with, and keeps until it is started anew.
+/// What a daemon began with, and keeps until it is started anew; of the place file where that is and whom it names.
 struct Began {
     fixed: Fixed,
     /// It may promise slots.
@@ -353,17 +360,19 @@ struct Began {
     state: PathBuf,
     /// What it says there of itself.
     told: Daemon,
+    tickets: Arc<Tickets>,
+    /// The place file, and what was written there last.
+    place: Option<(PathBuf, PlaceFile)>,
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 20];
+type Fixed = [(&'static str, String); 19];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
         ("listen", format!("{:?}", args.listen)),
         ("state", format!("{:?}", args.state)),
         ("ticket-file", format!("{:?}", args.ticket_file)),
-        ("issuers", format!("{:?}", args.issuers)),
         ("place-file", format!("{:?}", args.place_file)),
         ("advertise", format!("{:?}", args.advertise)),
         ("patience", format!("{:?}", args.patience)),
@@ -391,21 +400,21 @@ fn warn(failure: &Failure, words: &'static str) {
     tracing::warn!(%failure, "{words}");
 }
 
-/// Reads the exports and the limit anew whenever it is asked to. On a thread of its own: a directory may be
-/// on a disk that stands still, and the daemon is to end all the same.
-fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Began) -> Result<mpsc::SyncSender<()>> {
+/// Reads the exports, the limit and the issuers anew whenever it is asked to. On a thread of its own: a directory may
+/// be on a disk that stands still, and the daemon is to end all the same.
+fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, mut began: Began) -> Result<mpsc::SyncSender<()>> {
     // One that waits stands for all that come until it is begun.
     let (asks, asked) = mpsc::sync_channel(1);
     threads::spawn("reload", move || {
         for () in asked {
-            match reload(&host, &rate, &began) {
+            match reload(&host, &rate, &mut began) {
                 Ok(changes) => tell(&changes),
                 Err(failure) => {
                     // Without a log nobody would hear of it.
                     if !tracing::enabled!(tracing::Level::ERROR) {
                         show::failure(&failure);
                     }
-                    tracing::error!(%failure, "the exports stay as they were");
+                    tracing::error!(%failure, "the exports stay as they were, and so do limit and issuers");
                 }
             }
         }
@@ -413,12 +422,13 @@ fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Began) -> Result<m
     Ok(asks)
 }
 
-/// All of the exports and the limit, or nothing: what cannot be read or opened leaves them as they were.
-fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
+/// All of the exports, the limit and the issuers, or nothing: what cannot be read or opened leaves them as they were.
+fn reload(host: &Host, rate: &Rate, began: &mut Began) -> Result<Changes> {
     let args = read_again()?;
     // Slots come and go when it is started anew only: those that it promised stand.
     let exports = exports(&args)?;
     check_limit(&args, &exports, began.has_slots || args.slots.is_some())?;
+    let issuers = issuers(&args)?;
     let opened = Exports::open(exports)?;
     opened.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     let now = fixed(&args);
@@ -437,12 +447,31 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
         let limit = args.bwlimit.map_or("none".to_owned(), |bits| units::bit_rate(bits as f64));
         tracing::info!(%limit, "the limit of all sessions together is another");
     }
+    go_by(issuers, began);
     let changes = host.replace_exports(opened);
     let told = Daemon { exports: host.export_names(), ..began.told.clone() };
     if let Err(failure) = told.tell(&began.state) {
         warn(&failure, UNTOLD);
     }
     Ok(changes)
+}
+
+/// Takes tokens of these issuers from now on, and has the place file name them. (Where there are none any more that one
+/// would lead nobody in: it stays.)
+fn go_by(issuers: Option<Issuers>, began: &mut Began) {
+    let told = issuers.as_ref().map(Issuers::told);
+    if let Some(withdrawn) = began.tickets.take_tokens_of(issuers, unix_seconds()) {
+        tracing::info!(withdrawn, "the issuers are read anew: what they give to tokens is other");
+    }
+    let (Some((path, place)), Some(issuers)) = (&mut began.place, told) else { return };
+    if place.issuers == issuers {
+        return;
+    }
+    let new = PlaceFile { issuers, ..place.clone() };
+    match new.write(path) {
+        Ok(()) => *place = new,
+        Err(failure) => warn(&failure, "the place file names the issuers that there were"),
+    }
 }
 
 /// What the command line, the environment and the files say by now.

@@ -2,11 +2,12 @@
 //! small one in this process.
 
 use super::support::chance::in_time;
-use super::support::job::{Running, journal_bytes, with};
+use super::support::job::{Running, journal_bytes, signal, with};
 use super::support::peer::SOON;
 use super::support::{Daemon, Scratch, finish, noise, wait_until};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -61,6 +62,10 @@ impl Issuer {
     }
 }
 
+/// What the daemon says where the rules became others, and where nothing of a reload could be done.
+const OTHER_RULES: &str = "the issuers are read anew: what they give to tokens is other";
+const NOT_RELOADED: &str = "the exports stay as they were, and so do limit and issuers";
+
 /// A daemon with the exports `a` and `b` that takes tokens of a provider.
 pub struct Stand {
     pub scratch: Scratch,
@@ -69,12 +74,17 @@ pub struct Stand {
 }
 
 fn stand(issuer: &Issuer) -> Stand {
+    stand_by(&rules(issuer))
+}
+
+/// Who writes in `a`, and who reads in `b`.
+fn rules(issuer: &Issuer) -> String {
     let url = &issuer.url;
-    stand_by(&format!(
+    format!(
         "[issuer.iam]\nissuer = \"{url}\"\naudience = \"{AUDIENCE}\"\n\n\
          [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"writers\"\nexport = [\"a\"]\n\n\
          [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"readers\"\nexport = [\"b:ro\"]\n"
-    ))
+    )
 }
 
 /// One that goes by this file.
@@ -127,6 +137,15 @@ impl Stand {
     /// How many lines of the log have this message, for the ticket of this name.
     pub fn logged(&self, name: &str, message: &str) -> usize {
         self.lines(message).iter().filter(|line| line["ticket"] == name).count()
+    }
+
+    /// Has the daemon go by this file; `message` is in its log once more when it does, or does not.
+    fn reload(&self, issuers: &str, message: &str) {
+        let before = self.lines(message).len();
+        std::fs::write(self.scratch.path("issuers.toml"), issuers).unwrap();
+        signal(self.daemon.pid(), Signal::SIGHUP);
+        let is_told = || self.lines(message).len() > before;
+        assert!(wait_until(LIMIT, is_told), "{message}: {}", self.scratch.server_log());
     }
 
     /// A connection of somebody whom the daemon does not know.
@@ -320,4 +339,51 @@ fn a_copy_that_runs_shows_the_token_that_came_in_the_place_of_the_first() {
     let is_shown = || stand.logged("alice@iam", "a token is taken") > before;
     assert!(wait_until(LIMIT, is_shown), "{:?}\n{}", running.said(), stand.scratch.server_log());
     drop(running);
+}
+
+#[test]
+fn a_reload_takes_rights_back_that_the_rules_do_not_give_any_more_also_from_what_runs() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    std::fs::write(stand.scratch.path("large"), noise(2, 64 << 20)).unwrap();
+    let (large, to) = (stand.scratch.path("large"), stand.daemon.place("a", "large"));
+    let all = format!("tw://{}/", stand.daemon.address());
+    let alice = issuer.token(&[("groups", json!(["writers"]))]);
+    let bob = issuer.token(&[("sub", json!("bob")), ("groups", json!(["readers"]))]);
+    let listed = |token: &str| stand.run(Some(token), &["ls", &all]);
+    assert_eq!((listed(&alice).0, listed(&bob).0), (Some(0), Some(0)));
+    let words = ["cp", "--quiet", "--no-tune", "--bwlimit", "400kB/s", large.to_str().unwrap(), &to];
+    let running = Running::start(stand.command(Some(&alice), &words));
+    let export = stand.scratch.path("a");
+    assert!(wait_until(LIMIT, || journal_bytes(&export) > 0), "{:?}", running.said());
+
+    // The rule of the writers goes, and users may log in.
+    let told = format!("audience = \"{AUDIENCE}\"\n");
+    let fewer = rules(&issuer).replace("writers", "operators").replace(&told, &(told.clone() + "client = \"us\"\n"));
+    stand.reload(&fewer, OTHER_RULES);
+    assert_eq!(stand.lines(OTHER_RULES)[0]["withdrawn"], 1, "{}", stand.scratch.server_log());
+    let ran = running.end(LIMIT).expect(3);
+    let said = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(said.contains("that of `alice@iam` gives something else now, or nothing"), "{said}");
+    let (code, said) = listed(&alice);
+    assert!(code == Some(3) && said.contains("it gives no rights"), "{said}");
+    assert_eq!(listed(&bob).0, Some(0));
+    let place = std::fs::read_to_string(&stand.place).unwrap();
+    assert!(place.contains("clients = [\"us\"]"), "{place}");
+
+    // What makes no sense changes nothing, and is said.
+    stand.reload("[issuer.iam]\n", NOT_RELOADED);
+    let why = stand.lines(NOT_RELOADED)[0]["failure"].as_str().unwrap().to_owned();
+    assert!(why.contains("issuers.toml"), "{why}");
+    assert_eq!((listed(&alice).0, listed(&bob).0), (Some(3), Some(0)));
+    stand.reload(&fewer, "the exports are read anew, and are as they were");
+    assert_eq!(stand.lines(OTHER_RULES).len(), 1, "they are those that there were");
+
+    // And back: the same command goes on.
+    stand.reload(&rules(&issuer), OTHER_RULES);
+    assert_eq!(listed(&alice).0, Some(0));
+    let words = ["cp", "--quiet", large.to_str().unwrap(), &to];
+    let (code, said) = stand.run(Some(&alice), &words);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(std::fs::read(stand.scratch.path("a/large")).unwrap() == noise(2, 64 << 20));
 }

@@ -55,7 +55,8 @@ class Session:
     def close(self) -> None: ...
 
 @final
-class Seen: ...
+class Seen:
+    def is_same(self, other: Seen) -> bool: ...
 
 @final
 class Frame:

@@ -28,7 +28,16 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
-from thalweg.errors import ConflictError, Error, NotFoundError, PartialError, UnsupportedError, UsageError, of_json
+from thalweg.errors import (
+    ChangedError,
+    ConflictError,
+    Error,
+    NotFoundError,
+    PartialError,
+    UnsupportedError,
+    UsageError,
+    of_json,
+)
 
 __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
 
@@ -439,7 +448,13 @@ class ThalwegFileSystem(AbstractFileSystem):
     def mv(
         self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
     ) -> None:
-        """Copies, by way of this machine, and removes what was copied and nothing else.
+        """Copies, by way of this machine, and removes what was copied and nothing else: each file behind its own copy,
+        the directories at the end.
+
+        A file that was written or replaced since its copy began (by size, times and inode) stays, and so do the
+        directories above it; the others are moved, then ``ChangedError`` names it. What came into a directory meanwhile
+        stays: ``ConflictError``. What a writer adds between the last look and the removal is not noticed. After another
+        error the files that come behind it are where they were.
 
         A place that is moved to itself, however it is written, stays as it is. What would go into itself, or in place of
         something else that is moved too, is refused before anything is copied: ``ConflictError``; a directory without
@@ -467,14 +482,52 @@ class ThalwegFileSystem(AbstractFileSystem):
                     raise ConflictError(cause, kind="conflict", operation="mv", path=there)
                 above = self._parent(above)
         directories = {source for source, _ in pairs if self._type(source) == "directory"}
+        changed = []
         for source, there in pairs:
-            self.cp_file(source, there)
-        # What came meanwhile was not copied and stays; its directory says so. What is in a directory sorts behind it.
-        for source in sorted((source for source, _ in pairs), reverse=True):
             if source in directories:
+                self.cp_file(source, there)
+            elif not self._mv_file(source, there):
+                changed.append(source)
+        try:
+            self._rmdirs(directories, changed)
+        except Error as error:
+            if changed:
+                raise _changed(changed) from error
+            raise
+        if changed:
+            raise _changed(changed)
+
+    def _mv_file(self, source: str, there: str) -> bool:
+        """Copies what is no directory and removes it, unless it is not what it was before the copy; says whether it did."""
+        _, seen = self._look(source)
+        self.cp_file(source, there)
+        try:
+            if not self._look(source)[1].is_same(seen):
+                return False
+            self._remove(source, False)
+        except NotFoundError:
+            # Somebody else removed it, once it was copied.
+            pass
+        return True
+
+    def _rmdirs(self, directories: set[str], kept: list[str]) -> None:
+        """Removes directories whose content was moved, but for those above what was ``kept``. What came meanwhile was
+        not copied and stays: its directory is not removed, and the first such is raised when the others are gone."""
+        above = set()
+        for path in kept:
+            while path := self._parent(_same(path)):
+                above.add(path)
+        conflict = None
+        # What is in a directory sorts behind it.
+        for source in sorted(directories, reverse=True):
+            if _same(source) in above:
+                continue
+            try:
                 self.rmdir(source)
-            else:
-                self._remove(source, False)
+            except ConflictError as error:
+                conflict = conflict or error
+        if conflict is not None:
+            raise conflict
 
     def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes") -> None:
         """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries."""
@@ -698,6 +751,20 @@ def _named(path: str) -> Iterator[None]:
 def _same(path: str) -> str:
     """Equal for what names the same place: without empty components and such as mean nothing."""
     return "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def _changed(paths: list[str]) -> ChangedError:
+    """What says that these stayed where they were; it names some of them."""
+    told_max = 20
+    told = ", ".join(f"`{path}`" for path in paths[:told_max])
+    more = f" and {len(paths) - told_max} more" if len(paths) > told_max else ""
+    return ChangedError(
+        f"what was written or replaced since its copy began was not removed: {told}{more}",
+        kind="changed",
+        operation="mv",
+        path=paths[0] if len(paths) == 1 else None,
+        hint="the copies may be older: move these again when nobody writes to them",
+    )
 
 
 def _is_one(path: Any) -> bool:

@@ -3,8 +3,11 @@
 //!
 //! Tokens of one holder that give the same, shown with one certificate, are one guest, until the last of them ends. One
 //! that gives other things makes another guest beside it: a session has what that token gave with which it began.
+//!
+//! Where the rules become others, a guest goes to whom they give something else or nothing: [`Guests::go_by`]. What is
+//! under way ends then as with a ticket that was revoked, and the same command may show its token again.
 
-use super::issuers::NotTaken;
+use super::issuers::{Given, Issuers, NotTaken};
 use super::{GRACE_S, Record};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +27,7 @@ pub(crate) struct Guest {
     certificate: Fingerprint,
     name: String,
     /// By the token that ends last.
-    record: Mutex<Arc<Record>>,
+    given: Mutex<Arc<Given>>,
     /// Which token was the last, of all that were shown.
     shown: AtomicU64,
 }
@@ -32,28 +35,37 @@ pub(crate) struct Guest {
 impl Guest {
     /// What may be done.
     pub(crate) fn record(&self) -> Arc<Record> {
-        lock(&self.record).clone()
+        lock(&self.given).record.clone()
     }
 
     /// Another token that gives the same; one that ends earlier takes nothing back.
-    fn renew(&self, record: Record, shown: u64) {
+    fn renew(&self, given: Given, shown: u64) {
         self.shown.store(shown, Ordering::Relaxed);
-        let mut last = lock(&self.record);
-        if record.expires_at > last.expires_at {
-            *last = Arc::new(record);
+        let mut last = lock(&self.given);
+        if given.record.expires_at > last.record.expires_at {
+            *last = Arc::new(given);
         }
     }
 
     fn is_given(&self, record: &Record) -> bool {
-        let given = lock(&self.record);
-        given.name == record.name
-            && given.reach == record.reach
-            && given.bits_per_s_max == record.bits_per_s_max
+        lock(&self.given).record.gives_as(record)
+    }
+
+    /// Whether these give it what it has.
+    fn has_of(&self, issuers: Option<&Issuers>) -> bool {
+        let given = lock(&self.given).clone();
+        issuers.is_some_and(|issuers| issuers.still_give(&given))
+    }
+
+    fn revoke(&self, now: u64) {
+        let mut given = lock(&self.given);
+        let record = Record { revoked_at: Some(now), ..(*given.record).clone() };
+        *given = Arc::new(Given { record: Arc::new(record), claims: None });
     }
 
     /// Well after what ran with it has ended with words.
     fn is_over(&self, now: u64) -> bool {
-        lock(&self.record).expires_at.is_some_and(|at| now >= at.saturating_add(2 * GRACE_S))
+        lock(&self.given).record.expires_at.is_some_and(|at| now >= at.saturating_add(2 * GRACE_S))
     }
 }
 
@@ -77,18 +89,28 @@ impl Guests {
     }
 
     /// One more, or another token of the same. Where there are too many, who has no session and showed a token least
-    /// lately has to show one again.
+    /// lately has to show one again. `None` if the rules that gave this count no more: that is asked with the lock, so
+    /// that [`Guests::go_by`] looks at everybody who came by older ones.
     ///
     /// # Errors
     /// Where all of these have sessions.
-    pub(super) fn welcome(&self, record: Record, now: u64) -> std::result::Result<Arc<Guest>, NotTaken> {
+    pub(super) fn welcome(
+        &self,
+        given: Given,
+        now: u64,
+        is_current: impl FnOnce() -> bool,
+    ) -> std::result::Result<Option<Arc<Guest>>, NotTaken> {
         let mut all = lock(&self.0);
+        if !is_current() {
+            return Ok(None);
+        }
         all.shown += 1;
         let shown = all.shown;
+        let record = &given.record;
         let theirs = all.by_certificate.get(&record.certificate);
-        if let Some(guest) = theirs.and_then(|guests| guests.iter().find(|guest| guest.is_given(&record))) {
-            guest.renew(record, shown);
-            return Ok(guest.clone());
+        if let Some(guest) = theirs.and_then(|guests| guests.iter().find(|guest| guest.is_given(record))) {
+            guest.renew(given, shown);
+            return Ok(Some(guest.clone()));
         }
         if !all.make_room(&record.name, now) {
             let why = format!("`{}`: too many came with tokens, or with those of one holder", record.name);
@@ -96,10 +118,30 @@ impl Guests {
         }
         let (certificate, name) = (record.certificate, record.name.clone());
         *all.holders.entry(name.clone()).or_default() += 1;
-        let (record, shown) = (Mutex::new(Arc::new(record)), AtomicU64::new(shown));
-        let guest = Arc::new(Guest { certificate, name, record, shown });
+        let (given, shown) = (Mutex::new(Arc::new(given)), AtomicU64::new(shown));
+        let guest = Arc::new(Guest { certificate, name, given, shown });
         all.by_certificate.entry(certificate).or_default().push(guest.clone());
-        Ok(guest)
+        Ok(Some(guest))
+    }
+
+    /// As if a token had been shown that gives this, whatever the rules are.
+    #[cfg(test)]
+    pub(super) fn come(&self, record: Record, now: u64) -> std::result::Result<Arc<Guest>, NotTaken> {
+        let given = Given { record: Arc::new(record), claims: None };
+        Ok(self.welcome(given, now, || true)?.expect("by what is given now"))
+    }
+
+    /// Takes back what these rules do not give so any more (without rules all of it), and says how many guests had it.
+    /// They have to count before this is called. It may take a second where both are many: who comes does not wait.
+    pub(super) fn go_by(&self, issuers: Option<&Issuers>, now: u64) -> usize {
+        let guests: Vec<Arc<Guest>> = lock(&self.0).by_certificate.values().flatten().cloned().collect();
+        let gone: Vec<Arc<Guest>> = guests.into_iter().filter(|guest| !guest.has_of(issuers)).collect();
+        let mut all = lock(&self.0);
+        for guest in &gone {
+            guest.revoke(now);
+            all.remove(guest);
+        }
+        gone.len()
     }
 }
 
@@ -135,12 +177,13 @@ impl All {
         self.by_certificate.values().flatten().filter(|&guest| Arc::strong_count(guest) == 1)
     }
 
+    /// One that went meanwhile is not counted twice.
     fn remove(&mut self, gone: &Arc<Guest>) {
-        if let Some(guests) = self.by_certificate.get_mut(&gone.certificate) {
-            guests.retain(|guest| !Arc::ptr_eq(guest, gone));
-            if guests.is_empty() {
-                self.by_certificate.remove(&gone.certificate);
-            }
+        let Some(guests) = self.by_certificate.get_mut(&gone.certificate) else { return };
+        let Some(at) = guests.iter().position(|guest| Arc::ptr_eq(guest, gone)) else { return };
+        guests.remove(at);
+        if guests.is_empty() {
+            self.by_certificate.remove(&gone.certificate);
         }
         if let Some(theirs) = self.holders.get_mut(&gone.name) {
             *theirs -= 1;
@@ -172,19 +215,19 @@ mod tests {
     fn one_holder_has_no_more_than_a_part_of_what_is_kept_and_what_is_over_goes() {
         let guests = Guests::default();
         let knows = |number: u32| guests.knows(&guest("", number).certificate);
-        let came = |number: u32| guests.welcome(guest("alice@iam", number), NOW - 1);
+        let came = |number: u32| guests.come(guest("alice@iam", number), NOW - 1);
         let mut at_work: Vec<_> = (0..most()).map(|number| came(number).unwrap()).collect();
         let refused = came(most()).unwrap_err();
         assert!(refused.why.contains("alice@iam"), "all have sessions: {refused:?}");
         assert!(came(0).is_ok(), "another token of the same");
-        assert!(guests.welcome(guest("bob@iam", most()), NOW - 1).is_ok());
+        assert!(guests.come(guest("bob@iam", most()), NOW - 1).is_ok());
         // Of those without a session that goes which was shown first.
         at_work.drain(..3);
         came(0).unwrap();
         came(most() + 1).unwrap();
         assert!(knows(0) && !knows(1) && knows(2) && knows(most()) && knows(most() + 1));
         drop(at_work);
-        assert!(guests.welcome(guest("alice@iam", most() + 2), NOW + 2 * GRACE_S).is_ok());
+        assert!(guests.come(guest("alice@iam", most() + 2), NOW + 2 * GRACE_S).is_ok());
         assert!(!knows(0) && !knows(2) && knows(most() + 2), "what is over goes");
     }
 
@@ -193,7 +236,7 @@ mod tests {
         let guests = Guests::default();
         let knows = |number: u32| guests.knows(&guest("", number).certificate);
         let others = (u32::try_from(GUESTS_MAX).unwrap() - most()) / 4;
-        let came = |name: &str, number: u32| drop(guests.welcome(guest(name, number), NOW - 1).unwrap());
+        let came = |name: &str, number: u32| drop(guests.come(guest(name, number), NOW - 1).unwrap());
         (0..most()).for_each(|number| came("alice@iam", number));
         for (number, at) in (most()..most() + 4 * others).zip(0u32..) {
             came(&format!("{}@iam", at % 4), number);
@@ -210,7 +253,7 @@ mod tests {
         let below = |below: &str, until: u64| {
             let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
             let record = Record { reach: Reach::Only(vec![part]), ..guest("alice@iam", 1) };
-            guests.welcome(Record { expires_at: Some(until), ..record }, NOW - 1).unwrap()
+            guests.come(Record { expires_at: Some(until), ..record }, NOW - 1).unwrap()
         };
         let one = below("run1", NOW);
         let two = below("run2", NOW + 600);
@@ -224,7 +267,7 @@ mod tests {
             Record { name: "bob@iam".to_owned(), ..like_one() },
             Record { bits_per_s_max: Some(8), ..like_one() },
         ] {
-            assert!(!Arc::ptr_eq(&one, &guests.welcome(other, NOW - 1).unwrap()));
+            assert!(!Arc::ptr_eq(&one, &guests.come(other, NOW - 1).unwrap()));
         }
         assert_eq!(one.record().expires_at, Some(NOW + 1200));
     }

@@ -21,7 +21,7 @@ use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, Register, Token};
@@ -39,6 +39,8 @@ const SETTLED: Duration = Duration::from_secs(2);
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// For so long somebody waits for a look of others: on a disk that hangs it takes as long as that does.
 const LOOK_WAIT: Duration = Duration::from_secs(1);
+/// So often a token is checked anew where the rules become others meanwhile, which they do at a reload.
+const CHECKS_MAX: usize = 3;
 
 /// What tells a file, or the list of names in a directory, from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +81,9 @@ pub struct Tickets {
     /// What sessions have a share of, by the tickets with a limit that were used; of tokens also by the limit, as rules
     /// may give one holder several.
     totals: Mutex<HashMap<(String, Option<u64>), Limited>>,
-    /// Whose tokens are taken besides.
-    issuers: OnceLock<Issuers>,
+    /// Whose tokens are taken besides, replaced as a whole. The lock of the guests may be held when this one is taken,
+    /// and never the other way round.
+    issuers: Mutex<Option<Arc<Issuers>>>,
     /// Who came with one.
     guests: Guests,
     /// For whom somebody vouched.
@@ -143,7 +146,7 @@ impl Tickets {
             looking: Mutex::default(),
             looked: Condvar::new(),
             totals: Mutex::default(),
-            issuers: OnceLock::new(),
+            issuers: Mutex::default(),
             guests: Guests::default(),
             vouched: AllVouched::default(),
         });
@@ -151,9 +154,26 @@ impl Tickets {
         tickets
     }
 
-    /// Has tokens of these taken as well: to be called before anybody comes; a second time it does nothing.
-    pub fn take_tokens_of(&self, issuers: Issuers) {
-        let _ = self.issuers.set(issuers);
+    /// Has tokens of these taken as well from now on, as they say, and of no others. What is under way with a token to
+    /// which they give something else, or nothing, ends as with a ticket that was revoked. `now`: in seconds since
+    /// 1970. How many had such tokens; `None` if these are those that there are.
+    pub fn take_tokens_of(&self, issuers: Option<Issuers>, now: u64) -> Option<usize> {
+        let issuers = {
+            let mut there = lock(&self.issuers);
+            let issuers = match (issuers, &*there) {
+                (Some(issuers), Some(there)) if issuers.is_same(there) => return None,
+                (None, None) => return None,
+                (Some(issuers), Some(there)) => Some(issuers.with_keys_of(there)),
+                (issuers, _) => issuers,
+            };
+            *there = issuers.map(Arc::new);
+            there.clone()
+        };
+        Some(self.guests.go_by(issuers.as_deref(), now))
+    }
+
+    fn issuers(&self) -> Option<Arc<Issuers>> {
+        lock(&self.issuers).clone()
     }
 
     /// Who it is that shows a token with this certificate. What that gives, each session that was begun with one which
@@ -167,17 +187,24 @@ impl Tickets {
         token: &Token,
         now: u64,
     ) -> std::result::Result<Arc<Guest>, NotTaken> {
-        let Some(issuers) = self.issuers.get() else {
-            return Err(NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() });
-        };
-        let record = issuers.record_of(token, certificate, now)?;
-        self.guests.welcome(record, now)
+        for _ in 0..CHECKS_MAX {
+            let Some(issuers) = self.issuers() else {
+                return Err(NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() });
+            };
+            let given = issuers.given_by(token, certificate, now)?;
+            let is_current = || self.issuers().is_some_and(|there| Arc::ptr_eq(&there, &issuers));
+            if let Some(guest) = self.guests.welcome(given, now, is_current)? {
+                return Ok(guest);
+            }
+        }
+        let why = "what tokens give was changed while it was checked".to_owned();
+        Err(NotTaken { answer: Answer::TokenUnchecked, why })
     }
 
     /// As if a token had been shown that gives this.
     #[cfg(test)]
     pub(crate) fn welcome(&self, record: Record, now: u64) -> Arc<Guest> {
-        self.guests.welcome(record, now).expect("room")
+        self.guests.come(record, now).expect("room")
     }
 
     /// Whether somebody with this certificate has to show a token before anything else.
@@ -463,7 +490,7 @@ impl Register for Tickets {
     }
 
     fn takes_tokens(&self) -> bool {
-        self.issuers.get().is_some_and(|issuers| !issuers.is_empty())
+        lock(&self.issuers).as_ref().is_some_and(|issuers| !issuers.is_empty())
     }
 }
 
@@ -621,6 +648,49 @@ mod tests {
         assert!(!tickets.takes_tokens() && !tickets.is_stranger(&Fingerprint([2; 32])));
         let token = Token::from_bytes(b"a.b.c").unwrap();
         assert!(tickets.introduce(Fingerprint([2; 32]), &token, NOW).is_err());
+    }
+
+    #[test]
+    fn with_other_rules_a_token_ends_to_which_they_give_something_else_and_no_other_does() {
+        let (_state, tickets) = state();
+        let rules = |groups: &[&str]| {
+            let rule = |group: &&str| {
+                format!("[[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"{group}\"\nexport = [\"data\"]\n")
+            };
+            let rules: String = groups.iter().map(rule).collect();
+            let of = "[issuer.iam]\nissuer = \"https://iam.example.org/\"\naudience = \"data\"\n";
+            Issuers::from_text(&format!("{of}{rules}"), |_| Err(String::new())).unwrap()
+        };
+        assert_eq!(tickets.take_tokens_of(None, NOW), None);
+        assert_eq!(tickets.take_tokens_of(Some(rules(&["a", "b"])), NOW), Some(0));
+        assert!(tickets.takes_tokens());
+        let given = |name: &str, group: &str, last: u8| {
+            let claims = serde_json::json!({
+                "iss": "https://iam.example.org/", "aud": "data", "sub": name, "groups": [group]
+            });
+            let issuers = tickets.issuers().unwrap();
+            issuers.given_as_by(&claims, Fingerprint([last; 32]), NOW + 600)
+        };
+        let come = |given| tickets.guests.welcome(given, NOW, || true).unwrap().unwrap();
+        let (alice, bob) = (come(given("alice", "a", 1)), come(given("bob", "b", 2)));
+        assert_eq!(tickets.take_tokens_of(Some(rules(&["a", "b"])), NOW), None, "they are the same");
+        assert_eq!(tickets.take_tokens_of(Some(rules(&["b"])), NOW), Some(1));
+        let refused = alice.record().check(NOW).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Permission);
+        assert!(refused.cause.contains("`alice@iam` gives something else now, or nothing"), "{refused}");
+        assert!(alice.record().ends(NOW).is_some(), "at once");
+        assert!(bob.record().check(NOW).is_ok() && bob.record().ends(NOW).is_none());
+        assert!(!tickets.knows(&Fingerprint([1; 32])) && tickets.knows(&Fingerprint([2; 32])));
+        // What comes by rules that were replaced meanwhile is not let in by those.
+        let late = given("carol", "b", 3);
+        assert!(tickets.guests.welcome(late, NOW, || false).unwrap().is_none());
+        assert!(!tickets.knows(&Fingerprint([3; 32])));
+        // She is let in again where they give that again; what ended stays so.
+        assert_eq!(tickets.take_tokens_of(Some(rules(&["a", "b"])), NOW), Some(0));
+        let again = come(given("alice", "a", 1));
+        assert!(again.record().check(NOW).is_ok() && alice.record().check(NOW).is_err());
+        assert_eq!(tickets.take_tokens_of(None, NOW), Some(2));
+        assert!(!tickets.takes_tokens() && bob.record().check(NOW).is_err());
     }
 
     #[test]

@@ -26,6 +26,7 @@ use std::fmt;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::place_file::{self, ISSUERS_MAX};
 use thalweg_mover::link::{Fingerprint, Token};
@@ -41,6 +42,8 @@ const RULES_MAX: usize = 1024;
 const HOLDER_BYTES_MAX: usize = 255;
 /// Longest name of a provider in the file.
 const ISSUER_NAME_BYTES_MAX: usize = 32;
+/// Of what a token says so much is kept, as JSON: of all guests together 64 MiB. Somebody in a hundred groups has less.
+const CLAIMS_BYTES_MAX: usize = 4 << 10;
 /// What fails.
 const READ_ISSUERS: &str = "read the issuers";
 
@@ -48,9 +51,11 @@ const READ_ISSUERS: &str = "read the issuers";
 pub type ParseRate = fn(&str) -> std::result::Result<u64, String>;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Issuers {
     all: Vec<Issuer>,
+    /// SHA-256 of the text of the file.
+    digest: Vec<u8>,
 }
 
 struct Issuer {
@@ -81,6 +86,20 @@ enum Gives {
     Parts(Vec<Part>),
     /// What the token says of one directory of this export (WLCG's `storage.read:/path` and so on).
     Storage(String),
+}
+
+/// What a token gives.
+pub(super) struct Given {
+    pub record: Arc<Record>,
+    /// What the token says, as JSON, for when the rules are others; `None` if that is too long to be kept.
+    pub claims: Option<Box<str>>,
+}
+
+/// Without what the token says.
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("record", &self.record).finish_non_exhaustive()
+    }
 }
 
 /// Why a token is not taken: what its holder is told, and what the log is.
@@ -166,7 +185,7 @@ impl Issuers {
         Issuers::from_text(&text, parse_rate).map_err(|cause| refuse(FailureKind::Usage, &cause))
     }
 
-    fn from_text(text: &str, parse_rate: ParseRate) -> InWords<Issuers> {
+    pub(super) fn from_text(text: &str, parse_rate: ParseRate) -> InWords<Issuers> {
         let file: FileText = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start).min(text.len());
             let line = text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
@@ -185,7 +204,23 @@ impl Issuers {
             }
             all.push(issuer);
         }
-        Ok(Issuers { all })
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
+        Ok(Issuers { all, digest: digest.as_ref().to_vec() })
+    }
+
+    /// Whether both were read of the same text.
+    pub(super) fn is_same(&self, other: &Issuers) -> bool {
+        self.digest == other.digest
+    }
+
+    /// The same, with the keys that others have of its providers.
+    pub(super) fn with_keys_of(self, others: &Issuers) -> Issuers {
+        let with_keys = |issuer: Issuer| {
+            let known = others.all.iter().find(|known| known.provider.issuer() == issuer.provider.issuer());
+            let Some(known) = known else { return issuer };
+            Issuer { provider: issuer.provider.with_keys_of(&known.provider), ..issuer }
+        };
+        Issuers { all: self.all.into_iter().map(with_keys).collect(), ..self }
     }
 
     /// Each, for who needs to have a token of one.
@@ -202,12 +237,12 @@ impl Issuers {
     ///
     /// # Errors
     /// Why it is nothing. No words of it are the token's own, but its issuer.
-    pub(super) fn record_of(
+    pub(super) fn given_by(
         &self,
         token: &Token,
         certificate: Fingerprint,
         now: u64,
-    ) -> std::result::Result<Record, NotTaken> {
+    ) -> std::result::Result<Given, NotTaken> {
         let refused = |why: String| NotTaken { answer: Answer::TokenRefused, why };
         let named = issuer_of(token.as_str()).ok_or_else(|| refused("it is no token".to_owned()))?;
         let issuer = self.all.iter().find(|issuer| issuer.provider.issuer() == named);
@@ -220,7 +255,27 @@ impl Issuers {
                 NotTaken { answer: Answer::TokenUnchecked, why: format!("{name}: {}", why.cause) }
             }
         })?;
-        issuer.grant(&checked, certificate, now)
+        issuer.give(checked, certificate, now)
+    }
+
+    /// Whether they give what others gave by a token that was good.
+    pub(super) fn still_give(&self, given: &Given) -> bool {
+        let record = &given.record;
+        let claims = given.claims.as_ref().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+        let of = |issuer: &&Issuer| Some(issuer.provider.issuer()) == record.issuer.as_deref();
+        let (Some(claims), Some(issuer)) = (claims, self.all.iter().find(of)) else { return false };
+        let (is_for_us, expires_at) = (issuer.provider.is_for(&claims), record.expires_at.unwrap_or(0));
+        let now = issuer.grant(&Checked { claims, expires_at }, record.certificate, record.made_at);
+        is_for_us && now.is_ok_and(|now| now.gives_as(record))
+    }
+
+    /// As if a token that says this had been good.
+    #[cfg(test)]
+    pub(super) fn given_as_by(&self, claims: &Value, certificate: Fingerprint, expires_at: u64) -> Given {
+        let claims = claims.as_object().expect("claims").clone();
+        let of = |issuer: &&Issuer| claims.get("iss").and_then(Value::as_str) == Some(issuer.provider.issuer());
+        let issuer = self.all.iter().find(of).expect("an issuer");
+        issuer.give(Checked { claims: claims.clone(), expires_at }, certificate, 0).expect("a rule")
     }
 }
 
@@ -265,6 +320,18 @@ impl Issuer {
             place_file::Issuer { url: told.issuer, client: told.client, scopes, resource: told.resource };
         told.check().map_err(|why| format!("`client`, `scopes`, `resource`: {why}"))?;
         Ok(Issuer { name, provider, holder, told, rules })
+    }
+
+    fn give(
+        &self,
+        checked: Checked,
+        certificate: Fingerprint,
+        now: u64,
+    ) -> std::result::Result<Given, NotTaken> {
+        let record = self.grant(&checked, certificate, now)?;
+        let claims = Value::Object(checked.claims).to_string();
+        let claims = Some(claims.into_boxed_str()).filter(|text| text.len() <= CLAIMS_BYTES_MAX);
+        Ok(Given { record: Arc::new(record), claims })
     }
 
     /// What the first rule that fits gives.
@@ -523,6 +590,45 @@ export = ["data:ro"]
         ] {
             assert_eq!(part(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn other_rules_give_the_same_to_whom_they_do_not_concern_and_nothing_so_to_others() {
+        let issuers = Issuers::from_text(FILE, rate).unwrap();
+        let given = |more: Value| {
+            let mut claims = json!({
+                "iss": "https://iam.example.org/", "aud": ["other", "data"], "preferred_username": "alice"
+            });
+            claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            issuers.given_as_by(&claims, Fingerprint([1; 32]), 7)
+        };
+        let operator = given(json!({ "realm_access": { "roles": ["operator"] } }));
+        let both = given(json!({ "groups": ["/beamline7"], "scope": "storage storage.read:/run7" }));
+        let other = |old: &str, new: &str| {
+            assert!(FILE.contains(old), "{old}");
+            let other = Issuers::from_text(&FILE.replacen(old, new, 1), rate).unwrap();
+            assert!(other.is_same(&other) && !other.is_same(&issuers));
+            (other.still_give(&operator), other.still_give(&both))
+        };
+        assert!(issuers.still_give(&operator) && issuers.still_give(&both));
+        assert_eq!(other("[issuer.iam]", "# The site.\n[issuer.iam]"), (true, true));
+        assert_eq!(other("https://other.example.org", "https://more.example.org"), (true, true));
+        // The group is taken out, so that another rule fits; it reaches elsewhere, or is slower.
+        for (old, new) in [("/beamline7", "/beamline8"), ("run7", "run8"), ("8bit/s", "16bit/s")] {
+            assert_eq!(other(old, new), (true, false), "{old}");
+        }
+        assert_eq!(other("incoming:no-delete", "incoming"), (false, true));
+        // Another name for them, other audiences, another provider.
+        for (old, new) in [
+            ("\"preferred_username\"", "\"iss\""),
+            (", \"data\"]", "]"),
+            ("https://iam.example.org/", "https://iam.example.org"),
+        ] {
+            assert_eq!(other(old, new), (false, false), "{old}");
+        }
+        // What is not kept has to be shown again.
+        let long = given(json!({ "groups": ["/beamline7"], "more": "x".repeat(CLAIMS_BYTES_MAX) }));
+        assert!(long.claims.is_none() && !issuers.still_give(&long));
     }
 
     #[test]

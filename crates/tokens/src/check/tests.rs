@@ -242,6 +242,35 @@ fn a_key_that_is_new_is_fetched_and_one_that_nobody_has_at_most_once_in_a_while(
     assert_eq!(issuer.asked(), 2);
 }
 
+/// As where a daemon reads anew whose tokens it takes.
+#[test]
+fn who_takes_the_place_of_a_provider_has_its_keys_and_does_not_ask_for_them_again() {
+    let (key, nobodys) = (Key::of_p256("one"), Key::of_p256("nobody's"));
+    let issuer = Issuer::new(&[&key]);
+    let provider = issuer.provider();
+    let claims = issuer.claims();
+    let token = key.signs(&claims, |_| {});
+    assert!(provider.check(&token).is_ok());
+    let another = Provider::new(&issuer.url, vec!["other".to_owned(), AUDIENCE.to_owned()]).unwrap();
+    let another = another.with_keys_of(&provider);
+    drop(provider);
+    assert!(another.check(&token).is_ok() && another.check(&nobodys.signs(&claims, |_| {})).is_err());
+    assert_eq!(issuer.asked(), 1);
+    let elsewhere = Issuer::new(&[&key]);
+    let stranger = elsewhere.provider().with_keys_of(&another);
+    assert!(stranger.check(&key.signs(&elsewhere.claims(), |_| {})).is_ok());
+    assert_eq!(elsewhere.asked(), 1, "those of another issuer are none of its");
+}
+
+#[test]
+fn claims_are_for_a_provider_that_has_one_of_their_audiences() {
+    let provider = Provider::new("https://iam.example.org/", vec![AUDIENCE.to_owned()]).unwrap();
+    let is_for = |audience: Value| provider.is_for(json!({ "aud": audience }).as_object().unwrap());
+    assert!(is_for(json!(AUDIENCE)) && is_for(json!(["other", AUDIENCE])));
+    assert!(!is_for(json!("other")) && !is_for(json!(["other"])) && !is_for(json!({ "a": AUDIENCE })));
+    assert!(!provider.is_for(&Map::new()));
+}
+
 #[test]
 fn while_the_provider_is_away_the_keys_that_are_there_are_good_for_a_day() {
     let key = Key::of_p256("one");

@@ -77,6 +77,9 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         direct.refuse_written([args.receipt.as_deref(), args.report.as_deref()])?;
     }
     let wishes = super::wishes(args, &filter, selection.only, &state)?;
+    if let Ends::Near(direct) = &ends {
+        direct.refuse_doomed(&wishes, args.receipt.as_slice(), args.report.as_deref())?;
+    }
     let sends = legs.is_push() || matches!(&ends, Ends::Near(direct) if direct.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
     let _listens = running::listen(&state, &wishes.movement.rate);
