@@ -556,6 +556,37 @@ fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
     });
 }
 
+/// At that rate a piece has 64 KiB: the second one waits for 13 s.
+#[test]
+fn a_rate_so_low_that_a_piece_of_a_stream_takes_longer_than_a_stall_is_no_stall() {
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || {
+                let scratch = Scratch::in_memory();
+                for name in ["from", "to"] {
+                    std::fs::create_dir(scratch.path(name)).unwrap();
+                }
+                let content = support::noise(1, 80 << 10);
+                let (from, to) = (scratch.path("from/file"), scratch.path("to/file"));
+                std::fs::write(&from, &content).unwrap();
+                let export = scratch.path(if is_push { "to" } else { "from" });
+                let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
+                let (ticket, place) = (scratch.path("ticket"), daemon.place("data", "file"));
+                let options = ["stream", "--json", "--bwlimit", "5KB/s", "--until-size", "80KiB"];
+                let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket"]);
+                let command = with(command, [&ticket]);
+                let command = match is_push {
+                    true => with(with(command, [&from]), [&place]),
+                    false => with(with(command, [&place]), [&to]),
+                };
+                let ran = Running::start(command).end(LIMIT).expect(0);
+                assert!(!ran.stdout.contains("link-lost"), "{}", ran.stdout);
+                assert!(std::fs::read(&to).unwrap() == content);
+            });
+        }
+    });
+}
+
 /// All that move data have streams that are spread.
 #[test]
 fn an_address_that_this_machine_does_not_have_is_refused_by_all_that_move_data() {

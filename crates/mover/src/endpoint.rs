@@ -562,8 +562,9 @@ pub trait Destination: Send + Sync {
     /// number, by the thread that decides.
     fn gone(&self, _id: EntryId) {}
 
-    /// After the last entry: deletes what the source lacks (if asked, and as far as its `listing` lets), gives directories
-    /// their times and modes, makes it durable. Calls `goes_on` with each step of what may take long: where that says `false`, the transfer is over, and what is left need not be done.
+    /// After the last entry: deletes what the source lacks (if asked, and as far as its `listing` lets), gives
+    /// directories their times and modes, makes it durable. Calls `goes_on` with each step of what may take long:
+    /// where that says `false`, the transfer is over, and what is left need not be done.
     fn conclude(&self, listing: Listing, goes_on: &dyn Fn() -> bool) -> Conclusion;
 
     /// Ends the transfer. After success nothing hidden stays; otherwise all of it stays for the next

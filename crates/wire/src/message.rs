@@ -23,6 +23,9 @@
 // Lists of what follows.
 mod list;
 
+// Those that are too long for one message.
+mod batch;
+
 // How a transfer begins.
 mod opening;
 
@@ -56,6 +59,7 @@ mod slot;
 // Copies that one server runs as the client of another.
 mod errand;
 
+pub use batch::{batches, first_batch};
 pub use errand::{Errand, ErrandCounts, ErrandKnobs, ErrandTold, GuestKey, Vouch};
 pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};

@@ -485,11 +485,13 @@ impl Placed {
     }
 }
 
+/// By path what stands at the destination, and the digest of its content.
+type Entries = BTreeMap<RelativePath, (Arc<Entry>, Option<Digest>)>;
+
 /// What a copy of an item said of its entries.
 #[derive(Default)]
 struct Settled {
-    /// By path what stands at the destination, and the digest of its content.
-    entries: BTreeMap<RelativePath, (Arc<Entry>, Option<Digest>)>,
+    entries: Entries,
     /// Something was left out.
     is_partial: bool,
     /// By the destination, which does not keep it.
@@ -536,16 +538,7 @@ impl Settled {
             ItemKind::Directory => {
                 let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 directory digest");
                 for (path, (entry, digest)) in &self.entries {
-                    let (kind, what) = match &entry.kind {
-                        Kind::File { .. } => {
-                            (b'f', digest.as_ref().map_or(&[][..], |digest| digest.0.as_slice()))
-                        }
-                        Kind::Directory => (b'd', &[][..]),
-                        Kind::Symlink { target } => (b'l', target.as_slice()),
-                        Kind::HardLink { .. } => (b'h', &[][..]),
-                        Kind::Fifo => (b'p', &[][..]),
-                        Kind::Device { .. } => (b'b', &[][..]),
-                    };
+                    let (kind, what) = content(&self.entries, entry, digest.as_ref());
                     for part in [path.as_bytes(), &[kind][..], what] {
                         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
                     }
@@ -554,6 +547,25 @@ impl Settled {
             }
         };
         Ok((digest, bytes))
+    }
+}
+
+/// What an entry counts for in the digest of its item: a letter for its kind, and what its name leads to. That of a
+/// further name of a file is what the first one has: names alone do not tell that it leads to another file by now.
+fn content<'a>(entries: &'a Entries, entry: &'a Entry, digest: Option<&'a Digest>) -> (u8, &'a [u8]) {
+    match &entry.kind {
+        Kind::File { .. } => (b'f', digest.map_or(&[][..], |digest| digest.0.as_slice())),
+        Kind::Directory => (b'd', &[][..]),
+        Kind::Symlink { target } => (b'l', target.as_slice()),
+        Kind::HardLink { first, .. } => match entries.get(first) {
+            // A link to a link is what no correct source offers, and would have no end.
+            Some((named, digest)) if !matches!(named.kind, Kind::HardLink { .. }) => {
+                (b'h', content(entries, named, digest.as_ref()).1)
+            }
+            _ => (b'h', first.as_bytes()),
+        },
+        Kind::Fifo => (b'p', &[][..]),
+        Kind::Device { .. } => (b'b', &[][..]),
     }
 }
 

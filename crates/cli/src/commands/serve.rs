@@ -119,7 +119,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let place = match &args.place_file {
         None => None,
         Some(path) => {
-            let place = PlaceFile { addresses: reachable.clone()?, server: fingerprint, issuers: told_issuers };
+            let place =
+                PlaceFile { addresses: reachable.clone()?, server: fingerprint, issuers: told_issuers };
             place.write(path)?;
             Some((path.clone(), place))
         }

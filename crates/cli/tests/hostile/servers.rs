@@ -136,7 +136,13 @@ fn pull_with(
 /// Sends these files, each with content, and settles whatever way the client goes.
 fn send_files(server: &HostileServer, line: &mut Line, entries: &[Entry]) {
     line.tell(T::Offer(entries.to_vec()));
-    line.tell(T::OfferEnd(ScanTotals { entries: entries.len() as u64, bytes: 0, failed: 0, complete: true }));
+    line.tell(T::OfferEnd(ScanTotals {
+        entries: entries.len() as u64,
+        bytes: 0,
+        failed: 0,
+        complete: true,
+        empty: 0,
+    }));
     let Some(mut stream) = server.stream(Duration::from_secs(3)) else { return };
     let mut payload = Vec::new();
     let mut index = Vec::new();

@@ -359,7 +359,8 @@ fn a_reload_takes_rights_back_that_the_rules_do_not_give_any_more_also_from_what
 
     // The rule of the writers goes, and users may log in.
     let told = format!("audience = \"{AUDIENCE}\"\n");
-    let fewer = rules(&issuer).replace("writers", "operators").replace(&told, &(told.clone() + "client = \"us\"\n"));
+    let fewer =
+        rules(&issuer).replace("writers", "operators").replace(&told, &(told.clone() + "client = \"us\"\n"));
     stand.reload(&fewer, OTHER_RULES);
     assert_eq!(stand.lines(OTHER_RULES)[0]["withdrawn"], 1, "{}", stand.scratch.server_log());
     let ran = running.end(LIMIT).expect(3);

@@ -28,9 +28,8 @@ impl Job {
         }
         let (root, ends) = (overlap::resolved(to), self.ends());
         let filter = Filter::new(wishes.selection.filter.clone())?;
-        let stays = |way: &PathBuf| {
-            !ends.iter().any(|end| way.starts_with(end)) || is_left_out(&filter, &root, way)
-        };
+        let stays =
+            |way: &PathBuf| !ends.iter().any(|end| way.starts_with(end)) || is_left_out(&filter, &root, way);
         for receipt in receipts {
             if !ways_of_receipt(receipt).iter().all(stays) {
                 return Err(self.doomed("--receipt", receipt, "*"));

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage, FlowStand, Origin, Outcome, Totals, TransferMessage,
+    FlowBegin, FlowMark, FlowMessage, FlowStand, Origin, Outcome, Totals, TransferMessage, batches,
 };
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
@@ -568,9 +568,7 @@ impl Sender {
         let begins: Vec<FlowBegin> =
             open().filter(|flow| flow.missed.is_none()).map(|flow| flow.begin.clone()).collect();
         let asides: Vec<Action> = open().filter_map(Flow::aside).map(Action::Say).collect();
-        for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
-            self.say(FlowMessage::Begin(batch.to_vec()));
-        }
+        self.say_begins(&begins);
         self.actions.extend(asides);
         self.ask_again();
         self.tell_last();
@@ -589,9 +587,7 @@ impl Sender {
             begins.push(done.begin.clone());
             self.flows.insert(done.begin.flow, Flow::again(done));
         }
-        for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
-            self.say(FlowMessage::Begin(batch.to_vec()));
-        }
+        self.say_begins(&begins);
     }
 
     /// What this stream carried may be lost.
@@ -839,6 +835,13 @@ impl Sender {
             && !std::mem::replace(&mut self.is_last_told, true)
         {
             self.say(FlowMessage::Last);
+        }
+    }
+
+    fn say_begins(&mut self, begins: &[FlowBegin]) {
+        let bytes_of = |begin: &FlowBegin| size_of::<FlowBegin>() + begin.path.as_bytes().len();
+        for batch in batches(begins, limits::OFFER_ENTRIES_MAX, bytes_of) {
+            self.say(FlowMessage::Begin(batch.to_vec()));
         }
     }
 

@@ -30,7 +30,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::{self, Interest, Wake};
-use thalweg_wire::message::{Heartbeat, LENGTH_BYTES, Message};
+use thalweg_wire::DecodeError;
+use thalweg_wire::message::{Heartbeat, LENGTH_BYTES, Message, TransferMessage, name_of};
 
 /// Called for each message of the peer, in order, on the channel's thread. While it runs nothing is read or sent: it
 /// hands on and returns.
@@ -151,7 +152,7 @@ impl ControlHandle {
     /// full: the channel ends then, for a peer that heard the next message and not this one would believe something
     /// else than we do. `Internal` for a message that the peer would refuse.
     pub fn send(&self, message: Message) -> Result<()> {
-        let bytes = message.encode().map_err(|error| Failure::new(FailureKind::Internal, CONTROL, error))?;
+        let bytes = message.encode().map_err(|error| unsayable(&message, &error))?;
         let shared = &self.0.0;
         let mut queue = shared.lock();
         if let Some(end) = &queue.end {
@@ -249,6 +250,10 @@ impl Shared {
 impl ControlEnd {
     fn as_failure(&self) -> Failure {
         match self {
+            // A thread of ours that panicked says nothing against what is to be said.
+            ControlEnd::Failed(failure) if failure.kind == FailureKind::Internal => {
+                Failure { kind: FailureKind::Connection, ..failure.clone() }
+            }
             ControlEnd::Silent(failure) | ControlEnd::Failed(failure) => failure.clone(),
             ControlEnd::Closed | ControlEnd::PeerClosed => {
                 Failure::new(FailureKind::Connection, CONTROL, "the control connection has ended")
@@ -525,6 +530,19 @@ fn seconds(time: Duration) -> String {
         0 => time.as_secs().to_string(),
         _ => format!("{:.1}", time.as_secs_f64()),
     }
+}
+
+/// Of a message that the peer would refuse.
+fn unsayable(message: &Message, error: &DecodeError) -> Failure {
+    let name = match message {
+        Message::Transfer(_, TransferMessage::Flow(said)) => name_of(said),
+        Message::Transfer(_, said) => name_of(said),
+        message => name_of(message),
+    };
+    let cause = format!(
+        "the peer would refuse what is to be said to it ({name}): {error}; this is a defect of thalweg, please report it"
+    );
+    Failure::new(FailureKind::Internal, CONTROL, cause)
 }
 
 fn cut() -> Failure {

@@ -154,6 +154,8 @@ struct State {
     /// What its transfers had is put away.
     is_put_away: bool,
     failed: Option<Failure>,
+    /// Why something could not be said that the peer waits for: see [`SessionOutbox`].
+    unsaid: Option<Failure>,
     lost_at: Option<Instant>,
     /// Of the link that was lost last nothing came any more.
     fell_silent: bool,
@@ -708,14 +710,19 @@ pub fn name_of(id: &SessionId) -> String {
     format!("{:016x}", u128::from_be_bytes(*id) >> 64)
 }
 
+/// What transfers say. Without a link nothing needs to be said: the machines start over when it stands again. One that
+/// has no room for it ends. But what no peer takes would be left out on every link, and waited for: that ends the
+/// session.
 struct SessionOutbox(Weak<Session>);
 
 impl Outbox for SessionOutbox {
     fn say(&self, transfer: TransferNumber, message: TransferMessage) {
         let Some(session) = self.0.upgrade() else { return };
-        if let Err(failure) = session.say(Message::Transfer(transfer, message)) {
-            // Without a link nothing needs to be said: the machines start over when it stands again. One that has no
-            // room for it ends.
+        let Err(failure) = session.say(Message::Transfer(transfer, message)) else { return };
+        if failure.kind == FailureKind::Internal {
+            // By the keeper: who says it holds the lock of its transfer, which ends with the session.
+            session.lock().unsaid.get_or_insert(failure);
+        } else {
             tracing::debug!(%failure, "not said");
         }
     }

@@ -31,7 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces, Tree};
-use thalweg_wire::message::{Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say};
+use thalweg_wire::message::{
+    Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, batches,
+};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 
 mod compare;
@@ -639,6 +641,7 @@ impl Receiver {
         // A sender that lost the link may not have heard the others.
         self.told_last.deleted_names.extend(more);
         for (path, was_unchanged, outcome) in revised {
+            let outcome = outcome.cut();
             let totals = &mut self.counts.totals;
             let counted = if was_unchanged { &mut totals.unchanged } else { &mut totals.done };
             *counted = counted.saturating_sub(1);
@@ -681,6 +684,8 @@ impl Receiver {
     /// The final word on an entry, which is durable if it is good.
     fn tell(&mut self, id: EntryId, outcome: Outcome) {
         let Some(item) = self.remove(id) else { return };
+        // Both sides have the same in their receipts.
+        let outcome = outcome.cut();
         self.note_unmoved(&item, &outcome);
         let replacement = (item.first != id).then(|| item.entry.clone());
         let withdrawn = self.replacing.withdrawn.get(&item.entry.path);
@@ -723,10 +728,14 @@ impl Receiver {
     fn say_finished(&mut self) {
         // Outcomes collected so far come before it.
         self.outbox.say_settled();
-        for names in self.told_last.troubles.chunks(SETTLED_MAX) {
-            self.outbox.say(Say::Troubles(names.to_vec()));
+        let name_bytes = |name: &RelativePath| size_of::<RelativePath>() + name.as_bytes().len();
+        let trouble_bytes = |(name, outcome): &(RelativePath, Outcome)| {
+            name_bytes(name) + size_of::<Outcome>() + outcome.heap_bytes()
+        };
+        for troubles in batches(&self.told_last.troubles, SETTLED_MAX, trouble_bytes) {
+            self.outbox.say(Say::Troubles(troubles.to_vec()));
         }
-        for names in self.told_last.deleted_names.chunks(SETTLED_MAX) {
+        for names in batches(&self.told_last.deleted_names, SETTLED_MAX, name_bytes) {
             self.outbox.say(Say::Deleted(names.to_vec()));
         }
         self.outbox.say(Say::Finished(self.counts.totals));

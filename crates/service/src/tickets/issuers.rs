@@ -261,7 +261,8 @@ impl Issuers {
     /// Whether they give what others gave by a token that was good.
     pub(super) fn still_give(&self, given: &Given) -> bool {
         let record = &given.record;
-        let claims = given.claims.as_ref().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+        let claims =
+            given.claims.as_ref().and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
         let of = |issuer: &&Issuer| Some(issuer.provider.issuer()) == record.issuer.as_deref();
         let (Some(claims), Some(issuer)) = (claims, self.all.iter().find(of)) else { return false };
         let (is_for_us, expires_at) = (issuer.provider.is_for(&claims), record.expires_at.unwrap_or(0));
@@ -273,7 +274,8 @@ impl Issuers {
     #[cfg(test)]
     pub(super) fn given_as_by(&self, claims: &Value, certificate: Fingerprint, expires_at: u64) -> Given {
         let claims = claims.as_object().expect("claims").clone();
-        let of = |issuer: &&Issuer| claims.get("iss").and_then(Value::as_str) == Some(issuer.provider.issuer());
+        let of =
+            |issuer: &&Issuer| claims.get("iss").and_then(Value::as_str) == Some(issuer.provider.issuer());
         let issuer = self.all.iter().find(of).expect("an issuer");
         issuer.give(Checked { claims: claims.clone(), expires_at }, certificate, 0).expect("a rule")
     }

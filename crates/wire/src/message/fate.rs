@@ -1,5 +1,6 @@
 //! What becomes of an entry: what is wanted of it, what is safe of it, and the final word; and the sums over all.
 
+use super::failure::truncate;
 use super::{Failure, FailureKind, Left, check_count, list_bytes};
 use crate::digest::Digest;
 use crate::entry::Evidence;
@@ -153,6 +154,16 @@ impl Want {
 }
 
 impl Outcome {
+    /// The same, with no more of what could not be kept than goes in one message: the last says then how much more
+    /// there was. Texts that no peer would take are cut.
+    #[must_use]
+    pub fn cut(mut self) -> Outcome {
+        if let Outcome::Done { losses, .. } = &mut self {
+            cut(losses);
+        }
+        self
+    }
+
     /// Whether its content was damaged, and could not be repaired.
     pub fn is_damage(&self) -> bool {
         matches!(self, Outcome::Failed(failure) if failure.kind == FailureKind::Damage)
@@ -184,5 +195,93 @@ impl Outcome {
             }),
             Outcome::Unchanged { .. } => Ok(()),
         }
+    }
+}
+
+/// Bytes of what could not be kept of one entry: they go in one message with its path, and where it leads.
+const LOSSES_BYTES_MAX: usize =
+    limits::MESSAGE_BYTES_MAX - limits::PATH_BYTES_MAX - limits::LINK_TARGET_BYTES_MAX - (64 << 10);
+/// Of these, for the word that there is more.
+const MORE_BYTES: usize = 1 << 10;
+/// What two texts take beside themselves, at most: their lengths.
+const LENGTHS_BYTES: usize = 8;
+
+/// See [`Outcome::cut`].
+fn cut(losses: &mut Vec<Loss>) {
+    for Loss { what, why } in losses.iter_mut() {
+        if what.len() + why.len() > limits::TEXT_BYTES_MAX {
+            [what, why].into_iter().for_each(truncate);
+        }
+    }
+    let all: usize = losses.iter().map(loss_bytes).sum();
+    if all <= LOSSES_BYTES_MAX && losses.len() <= limits::MESSAGE_LOSSES_MAX {
+        return;
+    }
+    let mut bytes = 0;
+    let fits = losses.iter().take(limits::MESSAGE_LOSSES_MAX - 1).take_while(|loss| {
+        bytes += loss_bytes(loss);
+        bytes <= LOSSES_BYTES_MAX - MORE_BYTES
+    });
+    let fits = fits.count();
+    let more = losses.len() - fits;
+    losses.truncate(fits);
+    let why = "they are too many to be told one by one".to_owned();
+    losses.push(Loss { what: format!("{more} more"), why });
+}
+
+fn loss_bytes(loss: &Loss) -> usize {
+    LENGTHS_BYTES + loss.what.len() + loss.why.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LENGTH_BYTES, Message, TransferMessage, TransferNumber};
+    use super::*;
+    use crate::RelativePath;
+
+    fn lost(losses: Vec<Loss>) -> Outcome {
+        Outcome::Done { digest: None, losses }
+    }
+
+    /// With the longest path.
+    fn is_taken(outcome: &Outcome) -> bool {
+        let path = format!("{}x", "x/".repeat(limits::PATH_BYTES_MAX / 2 - 1)).into_bytes();
+        let path = RelativePath::new(path).unwrap();
+        let troubles = TransferMessage::Troubles(vec![(path, outcome.clone())]);
+        let encoded = Message::Transfer(TransferNumber(1), troubles).encode();
+        encoded.and_then(|encoded| Message::decode(&encoded[LENGTH_BYTES..])).is_ok()
+    }
+
+    #[test]
+    fn what_is_lost_of_an_entry_goes_in_one_message_and_says_how_much_more_there_was() {
+        // Names of attributes in bytes that are no text, each of which takes four times as much.
+        let of_name = |number: usize| {
+            let what = format!("xattr {number}{}", "\\xff".repeat(250));
+            Loss { what, why: "so".into() }
+        };
+        let few = lost((0..100).map(of_name).collect());
+        assert_eq!(few.clone().cut(), few);
+        let many = 4096;
+        let outcome = lost((0..many).map(of_name).collect());
+        assert!(!is_taken(&outcome));
+        let cut = outcome.cut();
+        assert!(is_taken(&cut));
+        let losses = cut.losses();
+        let (last, told) = losses.split_last().unwrap();
+        assert!(told.len() > 1000 && told.iter().enumerate().all(|(at, loss)| *loss == of_name(at)));
+        assert_eq!(last.what, format!("{} more", many - told.len()));
+        assert_eq!(cut.clone().cut(), cut);
+    }
+
+    #[test]
+    fn what_has_more_losses_or_longer_texts_than_a_peer_takes_is_cut_to_what_it_takes() {
+        let short = Loss { what: "a".into(), why: String::new() };
+        let cut = lost(vec![short; limits::MESSAGE_LOSSES_MAX + 1]).cut();
+        assert!(is_taken(&cut));
+        assert_eq!(cut.losses().len(), limits::MESSAGE_LOSSES_MAX);
+        assert_eq!(cut.losses().last().unwrap().what, "2 more");
+        let cut = lost(vec![Loss { what: "owner".into(), why: "x".repeat(1 << 20) }]).cut();
+        assert!(is_taken(&cut));
+        assert!(cut.losses()[0].what == "owner" && cut.losses()[0].why.len() > 1000);
     }
 }

@@ -277,6 +277,52 @@ fn a_directory_arrives_as_it_was_seen_complete_whatever_is_in_it_and_left_out_of
     }
 }
 
+#[test]
+fn a_further_name_of_a_file_that_leads_to_another_one_by_now_is_another_content() {
+    let scratch = tempfile::tempdir().unwrap();
+    let watch = watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[]);
+    let (name, run) = (path("run"), scratch.path().join("in/run"));
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::write(run.join("a"), "first").unwrap();
+    std::fs::write(run.join("b"), "other").unwrap();
+    let arrives_with = |first: &str| {
+        let _ = std::fs::remove_file(run.join("z"));
+        std::fs::hard_link(run.join(first), run.join("z")).unwrap();
+        let (digest, _) = copied(&watch, &name, seen(&watch, &name)).unwrap();
+        (digest, std::fs::read_to_string(scratch.path().join("out/run/z")).unwrap())
+    };
+    let [before, now, again] = ["a", "b", "a"].map(arrives_with);
+    assert_eq!((&*before.1, &*now.1), ("first", "other"));
+    assert_ne!(before.0, now.0, "no command would be run for what it has now");
+    assert_eq!(before, again);
+}
+
+/// In whichever order a directory is listed: of two names either may be the first.
+#[test]
+fn a_further_name_counts_for_what_its_first_one_has() {
+    let file = |name: &str, digest: u8| {
+        let entry = Arc::new(Entry { path: path(name), ..Entry::clone(&entry(3)) });
+        let digest = Some(Digest([digest; 32]));
+        Event::Settled(entry, message::Outcome::Done { digest, losses: Vec::new() })
+    };
+    let link = |name: &str, first: &str| {
+        let kind = Kind::HardLink { first: path(first), of: EntryId(0) };
+        let entry = Arc::new(Entry { path: path(name), kind, ..Entry::clone(&entry(3)) });
+        Event::Settled(entry, message::Outcome::Unchanged { digest: None })
+    };
+    let digest = |events: Vec<Event>| {
+        let mut settled = Settled::default();
+        events.into_iter().for_each(|event| settled.hear(event));
+        settled.digest(ItemKind::Directory).unwrap().0
+    };
+    let with = |first: &str, b: u8| digest(vec![file("a", 1), file("b", b), link("z", first)]);
+    assert_ne!(with("a", 2), with("b", 2));
+    assert_eq!(with("a", 1), with("b", 1), "the content is the same");
+    // Of one that did not come its name is all that is known; and nothing goes round for ever.
+    assert_ne!(with("elsewhere", 2), with("nowhere", 2));
+    assert_ne!(with("z", 2), with("a", 2));
+}
+
 /// The last look may be as old as the time between two of them.
 #[test]
 fn a_run_does_not_begin_for_what_the_source_has_no_more() {

@@ -1,6 +1,7 @@
 //! What the simulator does not come by: sources that are rewound while links break, and flows by the thousand.
 
 use super::*;
+use thalweg_wire::message::{LENGTH_BYTES, Message, TransferNumber};
 
 fn mark(bytes: u64, digest: Digest) -> FlowMark {
     FlowMark { flow: EntryId(0), bytes, digest }
@@ -109,6 +110,44 @@ fn what_flows_are_called_counts_as_held_and_takes_no_room_from_their_pieces() {
 fn stands(sender: &mut Sender, at: FlowMark) {
     let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
     sender.hear(TransferMessage::Flow(stand)).unwrap();
+}
+
+/// How many flows begin by what is to be said now, each time in a message that its peer takes.
+fn begun_in_messages_that_fit(sender: &mut Sender) -> usize {
+    let mut begun = 0;
+    while let Some(action) = sender.take_action() {
+        let Action::Say(message) = action else { continue };
+        if let TransferMessage::Flow(FlowMessage::Begin(begins)) = &message {
+            begun += begins.len();
+        }
+        let encoded = Message::Transfer(TransferNumber(1), message).encode().unwrap();
+        Message::decode(&encoded[LENGTH_BYTES..]).unwrap();
+    }
+    begun
+}
+
+/// Each of 5 KB: as many as may be in one message are too long for it.
+#[test]
+fn flows_of_long_names_begin_again_in_messages_that_fit() {
+    const FLOWS: usize = 1000;
+    let mut sender = linked();
+    let long = format!("/{}", "a".repeat(250)).repeat(20);
+    for at in 0..FLOWS {
+        begin(&mut sender, &format!("{at}{long}"));
+    }
+    while sender.take_action().is_some() {}
+    sender.link_up();
+    assert_eq!(begun_in_messages_that_fit(&mut sender), FLOWS);
+    // And so they are asked about at another receiver when they are complete.
+    let done = Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    for flow in (0..FLOWS as u64).map(EntryId) {
+        stands(&mut sender, FlowMark { flow, bytes: 0, digest: digest_of_nothing() });
+        sender.end(flow);
+        sender.hear(TransferMessage::Settled(vec![(flow, done.clone())])).unwrap();
+    }
+    while sender.take_action().is_some() {}
+    sender.rebind();
+    assert_eq!(begun_in_messages_that_fit(&mut sender), FLOWS);
 }
 
 fn rewinds(sender: &mut Sender) -> usize {

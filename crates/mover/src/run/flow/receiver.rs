@@ -28,8 +28,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowBegin, FlowMessage, FlowTerms, Heartbeat, Origin, Outcome, Terms, TransferMessage, TransferNumber,
-    WaitingFor,
+    FlowBegin, FlowLeft, FlowMessage, FlowTerms, Heartbeat, Origin, Outcome, Terms, TransferMessage,
+    TransferNumber, WaitingFor, batches,
 };
 use thalweg_wire::path::{Escaped, Sentence};
 use thalweg_wire::{Digest, limits};
@@ -167,7 +167,9 @@ impl FlowReceive {
     /// A sender that looks for files waits for it.
     fn say_left(&self, state: &State<Receiver, ()>) {
         let (left, more) = self.destination.left();
-        let mut batches = left.chunks(limits::OFFER_ENTRIES_MAX).peekable();
+        let bytes_of =
+            |left: &FlowLeft| size_of::<FlowLeft>() + left.path.as_bytes().len() + left.name.as_bytes().len();
+        let mut batches = batches(&left, limits::OFFER_ENTRIES_MAX, bytes_of).peekable();
         loop {
             let batch = batches.next().unwrap_or_default().to_vec();
             let more = batches.peek().is_none().then_some(more);

@@ -22,14 +22,14 @@ use crate::stage::send::Outlet;
 use crate::stage::{Booking, Stage, Stopwatch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
-    TransferNumber, WaitingFor,
+    FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Origin, Outcome, Steer, Terms,
+    TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -43,6 +43,8 @@ pub struct FlowSend {
     /// What both sides agreed on, of flows.
     pub flow: FlowTerms,
     pace: Pace,
+    /// Streams that hand a piece over at this moment.
+    putting: AtomicU32,
     events: Events,
     /// Of what is kept.
     shelf: Shelf,
@@ -94,6 +96,7 @@ impl FlowSend {
             common: Common::new(terms, None, (machine, Feeding::default()), (TransferNumber(0), None)),
             flow,
             pace,
+            putting: AtomicU32::new(0),
             events,
             shelf,
             hashers: Mutex::default(),
@@ -170,6 +173,11 @@ impl FlowSend {
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()
+    }
+
+    /// Whether a rate that was asked for is all that it waits for: no piece that is to go is held up by anybody else.
+    fn is_paced(&self) -> bool {
+        self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
     }
 
     /// Has pieces wait for the windows of a slot, and counts what is later than its deadline; `None`: no more.
@@ -447,11 +455,19 @@ impl Transfer for FlowSend {
         state.machine.held_bytes() + state.end.held_bytes()
     }
 
+    fn add_to(&self, heartbeat: &mut Heartbeat) {
+        // At a low rate a piece may take longer than a stall is borne.
+        if self.is_paced() && heartbeat.waiting_for.is_none() {
+            heartbeat.waiting_for = Some(WaitingFor::Read);
+        }
+    }
+
     fn blames(&self, peer: &PeerNow) -> bool {
-        // A program may take its time, and so may who makes what it gets.
-        let is_excused =
-            peer.heartbeat.waiting_for == Some(WaitingFor::Consumer) || works_on(&peer.heartbeat);
-        self.awaits_peer() && !is_excused
+        // The rate that was asked for is ours. A program may take its time, and so may who makes what it gets; a peer
+        // that is silent is another matter.
+        let is_consumer = peer.heartbeat.waiting_for == Some(WaitingFor::Consumer);
+        let is_excused = self.is_paced() || is_consumer || works_on(&peer.heartbeat);
+        self.awaits_peer() && (peer.is_silent || !is_excused)
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
@@ -618,7 +634,10 @@ impl Transfer for FlowSend {
             digest: piece.digest,
             is_again: false,
         };
-        outlet.put(buffer, piece.bytes.len(), &inner)?;
+        self.putting.fetch_add(1, Ordering::Relaxed);
+        let put = outlet.put(buffer, piece.bytes.len(), &inner);
+        self.putting.fetch_sub(1, Ordering::Relaxed);
+        put?;
         match outlet.books_itself() {
             true => watch.skip(),
             false => watch.lap(Stage::Send, bytes),

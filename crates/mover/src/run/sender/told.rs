@@ -14,8 +14,8 @@ use crate::transfer::sender::Sender;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::message::{SourceTotals, TransferMessage};
-use thalweg_wire::{RelativePath, limits};
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::{SourceTotals, TransferMessage, first_batch};
 
 /// Names, and why others stay, that wait for the link.
 const UNTOLD_BYTES_MAX: usize = 16 << 20;
@@ -23,9 +23,6 @@ const UNTOLD_BYTES_MAX: usize = 16 << 20;
 const GONE_MAX: usize = 256;
 /// The same of failures, with their names.
 const KEPT_MAX: usize = 64;
-/// Bytes of either in one message: what else is in it is far less than the other half.
-const TOLD_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
-const _: () = assert!(limits::PATH_BYTES_MAX < TOLD_BYTES_MAX);
 /// How often a thread that waits for the link looks whether it takes more.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -66,13 +63,15 @@ impl Untold {
 
     fn next(&mut self) -> Option<TransferMessage> {
         if !self.gone.is_empty() {
-            let (names, bytes) = first_of(&mut self.gone, GONE_MAX, gone_bytes);
-            self.bytes -= bytes;
+            let count = first_batch(&self.gone, GONE_MAX, gone_bytes);
+            let names: Vec<RelativePath> = self.gone.drain(..count).collect();
+            self.bytes -= names.iter().map(gone_bytes).sum::<usize>();
             return Some(TransferMessage::SourcesGone(names));
         }
         if !self.kept.is_empty() {
-            let (failures, bytes) = first_of(&mut self.kept, KEPT_MAX, kept_bytes);
-            self.bytes -= bytes;
+            let count = first_batch(&self.kept, KEPT_MAX, kept_bytes);
+            let failures: Vec<Failure> = self.kept.drain(..count).collect();
+            self.bytes -= failures.iter().map(kept_bytes).sum::<usize>();
             return Some(TransferMessage::SourcesKept(failures));
         }
         None
@@ -88,19 +87,6 @@ impl Untold {
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.kept.is_empty()
     }
-}
-
-/// Takes the first that find room in one message, at most so many and at least one, and says how many bytes they are.
-fn first_of<T>(waiting: &mut VecDeque<T>, most: usize, bytes_of: fn(&T) -> usize) -> (Vec<T>, usize) {
-    let (mut first, mut bytes) = (Vec::new(), 0);
-    while first.len() < most
-        && let Some(next) = waiting.front()
-        && (first.is_empty() || bytes + bytes_of(next) <= TOLD_BYTES_MAX)
-    {
-        bytes += bytes_of(next);
-        first.extend(waiting.pop_front());
-    }
-    (first, bytes)
 }
 
 fn gone_bytes(path: &RelativePath) -> usize {

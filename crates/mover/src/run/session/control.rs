@@ -272,7 +272,7 @@ pub(super) mod tests {
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::{SourceTotals, Terms};
-    use thalweg_wire::{Digest, EntryId};
+    use thalweg_wire::{Digest, EntryId, RelativePath};
 
     struct Nobody;
 
@@ -390,6 +390,32 @@ pub(super) mod tests {
         assert!(lock(&hears.heard).is_empty(), "it would be said again for that");
         here.close(None);
         there.close(None);
+    }
+
+    /// It was left out, and the peer waited for it on each link anew.
+    #[test]
+    fn what_is_too_long_to_be_said_ends_the_session_at_both_sides_which_say_why() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let (ours, theirs) = connected(unix_pair());
+        here.attach_control(ours).unwrap();
+        there.attach_control(theirs).unwrap();
+        let name = RelativePath::new(vec![b'x'; limits::NAME_BYTES_MAX]).unwrap();
+        let names = vec![name; limits::MESSAGE_BYTES_MAX / limits::NAME_BYTES_MAX];
+        here.outbox().say(TransferNumber(1), TransferMessage::Deleted(names));
+        let until = Instant::now() + LONG;
+        while !(here.is_closed() && there.is_closed()) {
+            assert!(Instant::now() < until, "somebody waits for it");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for session in [here, there] {
+            let failure = session.failure().unwrap();
+            assert_eq!(failure.kind, FailureKind::Internal, "{failure}");
+            assert!(
+                failure.cause.contains("Deleted") && failure.cause.contains("above the limit"),
+                "{failure}"
+            );
+        }
     }
 
     #[test]

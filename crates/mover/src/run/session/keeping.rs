@@ -42,6 +42,11 @@ impl Session {
             if state.closed {
                 return false;
             }
+            if let Some(why) = state.unsaid.take() {
+                drop(state);
+                self.fail(why);
+                return false;
+            }
             let tell = state.accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_EVERY);
             if tell {
                 state.accounts_at = Some(Instant::now());

@@ -2,7 +2,7 @@
 
 use super::{Action, SETTLED_MAX};
 use std::collections::{BTreeMap, VecDeque};
-use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want};
+use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want, first_batch};
 use thalweg_wire::{EntryId, limits};
 
 /// What is to be done and said.
@@ -32,8 +32,7 @@ impl Outbox {
             return Some(Action::Say(Say::Ack(AckLevel::Verified, self.acks.drain(..n).collect())));
         }
         if !self.settled.is_empty() {
-            let n = batch(self.settled.len()).min(SETTLED_MAX);
-            return Some(Action::Say(Say::Settled(self.settled.drain(..n).collect())));
+            return Some(Action::Say(self.first_settled()));
         }
         None
     }
@@ -80,12 +79,21 @@ impl Outbox {
     /// The same of outcomes.
     pub(super) fn say_settled(&mut self) {
         while !self.settled.is_empty() {
-            let n = self.settled.len().min(SETTLED_MAX);
-            let batch = self.settled.drain(..n).collect();
-            self.say(Say::Settled(batch));
+            let batch = self.first_settled();
+            self.say(batch);
         }
     }
+
+    /// The first outcomes, as many as go in one message: each may carry texts.
+    fn first_settled(&mut self) -> Say {
+        let bytes_of = |(_, outcome): &(EntryId, Outcome)| SETTLED_BYTES + outcome.heap_bytes();
+        let count = first_batch(&self.settled, SETTLED_MAX, bytes_of);
+        Say::Settled(self.settled.drain(..count).collect())
+    }
 }
+
+/// Memory of an outcome that is told, beside its texts.
+const SETTLED_BYTES: usize = size_of::<(EntryId, Outcome)>();
 
 /// Memory of an outcome that was told, beside its texts.
 const TOLD_BYTES: usize = 2 * size_of::<(EntryId, Outcome, u64)>();

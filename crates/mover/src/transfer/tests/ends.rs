@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::endpoint::Listing;
-use thalweg_wire::message::{Seal, Totals};
+use thalweg_wire::message::{LENGTH_BYTES, Loss, Message, Seal, Totals, TransferNumber};
 use thalweg_wire::receipt::{self, RootHasher};
 
 /// Whether a round began among all that is to be done now.
@@ -328,4 +328,91 @@ fn what_was_deleted_is_told_once_however_many_ends_there_are() {
         assert_eq!(said, ["a", "b", "c"].map(path)[..deleted as usize]);
         assert_eq!(receiver.totals().deleted, deleted);
     }
+}
+
+/// As of a destination that keeps no attributes, of a file that has so many.
+fn lossy(attributes: usize) -> Outcome {
+    let loss = |at: usize| {
+        let what = format!("xattr user.{at}.{}", "x".repeat(60));
+        Loss { what, why: "Operation not supported (os error 95)".to_owned() }
+    };
+    Outcome::Done { digest: None, losses: (0..attributes).map(loss).collect() }
+}
+
+/// What is to be said now, each in a message that the sender takes.
+fn said(receiver: &mut Receiver) -> Vec<Say> {
+    let says = std::iter::from_fn(|| receiver.take_action()).filter_map(|action| match action {
+        Action::Say(say) => Some(say),
+        _ => None,
+    });
+    let fits = |say: &Say| {
+        let encoded = Message::Transfer(TransferNumber(1), say.clone()).encode().unwrap();
+        Message::decode(&encoded[LENGTH_BYTES..]).unwrap();
+    };
+    says.inspect(fits).collect()
+}
+
+/// The outcomes among what is to be said.
+fn settled(says: Vec<Say>) -> Vec<(EntryId, Outcome)> {
+    let outcomes = |say: Say| match say {
+        Say::Settled(outcomes) => outcomes,
+        _ => Vec::new(),
+    };
+    says.into_iter().flat_map(outcomes).collect()
+}
+
+/// The same batch was told again over each link, and never came.
+#[test]
+fn outcomes_of_many_words_are_told_in_messages_that_fit() {
+    const FILES: u64 = 300;
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let files = || (0..FILES).map(|id| Entry { id: EntryId(id), ..file(&format!("f{id}"), 1) });
+    receiver.hear(Say::Offer(files().collect()), now).unwrap();
+    for id in (0..FILES).map(EntryId) {
+        receiver.decided(id, Decided::Settled { outcome: lossy(90), made: false }, now);
+    }
+    let all: Vec<_> = (0..FILES).map(|id| (EntryId(id), lossy(90))).collect();
+    assert!(settled(said(&mut receiver)) == all);
+    // Nor does the sender's repetition bring them together.
+    receiver.link_up();
+    receiver.hear(Say::Offer(files().collect()), now).unwrap();
+    assert!(settled(said(&mut receiver)) == all);
+}
+
+#[test]
+fn an_outcome_that_no_message_holds_is_cut_and_says_how_much_more_was_lost() {
+    let (now, many) = (Duration::ZERO, 30_000);
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    receiver.hear(Say::Offer(vec![file("f", 1)]), now).unwrap();
+    receiver.decided(EntryId(0), Decided::Settled { outcome: lossy(many), made: false }, now);
+    let outcomes = settled(said(&mut receiver));
+    let [(EntryId(0), Outcome::Done { losses, .. })] = &*outcomes else { panic!("{}", outcomes.len()) };
+    let (last, told) = losses.split_last().unwrap();
+    assert!(!told.is_empty() && told.len() < many);
+    assert_eq!(last.what, format!("{} more", many - told.len()));
+}
+
+#[test]
+fn what_the_end_brings_to_light_is_told_in_messages_that_fit() {
+    let now = Duration::ZERO;
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true };
+    receiver.hear(Say::OfferEnd(totals), now).unwrap();
+    assert!(said(&mut receiver).is_empty(), "it concludes first");
+    let long = format!("/{}", "a".repeat(250)).repeat(40);
+    let path = |at: usize| RelativePath::new(format!("{at}{long}").into_bytes()).unwrap();
+    let revised: Vec<_> = (0..300).map(|at| (path(at), true, lossy(90))).collect();
+    let names: Vec<_> = (0..500).map(path).collect();
+    receiver.concluded(revised, 500, names.clone(), Vec::new());
+    let (mut troubles, mut deleted) = (0, Vec::new());
+    for say in said(&mut receiver) {
+        match say {
+            Say::Troubles(more) => troubles += more.len(),
+            Say::Deleted(more) => deleted.extend(more),
+            Say::Finished(totals) => assert_eq!((totals.deleted, troubles), (500, 300), "it comes last"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(troubles == 300 && deleted == names);
 }

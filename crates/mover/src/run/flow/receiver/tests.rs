@@ -4,7 +4,7 @@ use super::*;
 use crate::failure::START_THREAD;
 use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
 use crate::run::thread::scarce;
-use thalweg_wire::message::Until;
+use thalweg_wire::message::{LENGTH_BYTES, Message, Until};
 use thalweg_wire::receipt::BLOCK_ENTRIES;
 use thalweg_wire::{EntryId, RelativePath};
 
@@ -105,6 +105,65 @@ fn who_waits_for_the_last_word_hears_that_what_came_is_put_away() {
     drop(goes_on);
     closing.join().unwrap();
     assert_eq!(run.progress().waiting_for, None);
+}
+
+/// Has so many files of long names that earlier attempts did not complete, and three more.
+struct Unfinished(u64);
+
+impl FlowDestination for Unfinished {
+    fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+        unreachable!("nothing begins")
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn left(&self) -> (Vec<FlowLeft>, u64) {
+        let long = format!("/{}", "a".repeat(250)).repeat(10);
+        let left = |at: u64| {
+            let path = RelativePath::new(format!("{at}{long}").into_bytes()).unwrap();
+            FlowLeft { name: path.clone(), path, origin: Origin([7; 16]), bytes: at }
+        };
+        ((0..self.0).map(left).collect(), 3)
+    }
+
+    fn close(&self, _: bool) {}
+}
+
+/// Keeps what is said.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+
+impl Outbox for Said {
+    fn say(&self, _: TransferNumber, message: TransferMessage) {
+        lock(&self.0).push(message);
+    }
+
+    fn work(&self) {}
+}
+
+/// Each of 5 KB: as many as may be in one message are too long for it, and the sender waited for them for ever.
+#[test]
+fn what_earlier_attempts_left_is_told_in_messages_that_fit() {
+    const FILES: u64 = 1500;
+    let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+    let there = Arc::new(Unfinished(FILES));
+    let run = FlowReceive::start(there, terms, &flow, crate::event::nobody()).unwrap();
+    let said = Said::default();
+    run.attach(TransferNumber(1), Box::new(said.clone()), None);
+    let (mut told, mut ends) = (Vec::new(), Vec::new());
+    for message in lock(&said.0).drain(..) {
+        let encoded = Message::Transfer(TransferNumber(1), message.clone()).encode().unwrap();
+        Message::decode(&encoded[LENGTH_BYTES..]).unwrap();
+        let TransferMessage::Flow(FlowMessage::Left(left, more)) = message else { panic!("{message:?}") };
+        told.extend(left.into_iter().map(|left| left.bytes));
+        ends.push(more);
+    }
+    assert_eq!(told, (0..FILES).collect::<Vec<_>>());
+    assert_eq!(ends.pop(), Some(Some(3)));
+    assert!(ends.len() > 1 && ends.iter().all(Option::is_none), "{ends:?}");
+    run.close();
 }
 
 struct Unheard;

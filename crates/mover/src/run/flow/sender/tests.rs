@@ -1,4 +1,4 @@
-//! Streams that are lost while a piece waits.
+//! Streams that are lost while a piece waits, and who is to blame for the wait.
 
 use super::*;
 use crate::run::flow::job::FlowWishes;
@@ -156,6 +156,70 @@ fn a_wait_for_a_share_is_booked_also_where_its_stream_is_lost() {
             }
         }
     }
+}
+
+/// Hands a piece over while another waits for the rate.
+struct Hands<'a> {
+    run: &'a FlowSend,
+    was_paced: Option<bool>,
+}
+
+impl Outlet for Hands<'_> {
+    fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+        let run = self.run;
+        self.was_paced = Some(std::thread::scope(|scope| {
+            let waits = scope.spawn(|| run.pace.wait(1, || true));
+            until(|| run.pace.is_waited_for());
+            let is_paced = run.is_paced();
+            run.pace.ask(None);
+            assert!(waits.join().unwrap());
+            is_paced
+        }));
+        Ok(())
+    }
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(is_so(), "it does not come");
+}
+
+/// At a byte a second each of these waits for a quarter of an hour.
+#[test]
+fn a_piece_that_waits_for_its_rate_is_not_the_fault_of_a_peer_that_is_heard() {
+    const BYTES: u64 = 1000;
+    let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+    let heard = || {
+        let mut heartbeat = Heartbeat::default();
+        run.add_to(&mut heartbeat);
+        let blames = |is_silent| run.blames(&PeerNow { is_silent, heartbeat: Heartbeat::default() });
+        (heartbeat.waiting_for, blames(false), blames(true))
+    };
+    assert_eq!(heard(), (None, true, true), "nothing waits for a rate");
+    run.steer(&Steer { rate_bytes_per_s: Some(1), ..Steer::default() });
+    assert!(run.pace.wait(BYTES, || true), "the first goes at once");
+    let told = std::thread::scope(|scope| {
+        let works = scope.spawn(|| {
+            let mut buffer = FrameBuffer::new(1 << 20).unwrap();
+            run.work(0, &mut buffer, &mut Out::default()).map(drop)
+        });
+        until(|| run.is_paced());
+        let told = heard();
+        run.pace.ask(None);
+        works.join().unwrap().unwrap();
+        told
+    });
+    assert_eq!(told, (Some(WaitingFor::Read), false, true));
+    assert_eq!(heard(), (None, true, true), "it went");
+    // While one is handed over, and the path does not take it, another that waits excuses nothing.
+    assert!(matches!(run.push(EntryId(0), 3, &[7; BYTES as usize]), Pushed::Taken));
+    run.pace.ask(Some(1));
+    let mut hands = Hands { run: &run, was_paced: None };
+    assert!(matches!(run.work(0, &mut buffer, &mut hands), Ok(Did::Work)));
+    assert_eq!(hands.was_paced, Some(false));
 }
 
 #[test]
