@@ -120,7 +120,7 @@ impl Receiver {
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get(&id) else {
             return Ok(None);
         };
-        if self.rounds.full.is_some() {
+        if !self.takes_content() {
             return Ok(None);
         }
         // It was given up after this was sent; what was asked for then follows.

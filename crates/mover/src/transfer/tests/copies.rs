@@ -106,6 +106,24 @@ fn a_file_that_stays_damaged_is_counted_as_that_on_both_sides_and_one_that_fails
     assert_eq!((progress.entries_damaged, progress.entries_failed, progress.entries_settled), (1, 2, 2));
 }
 
+/// In a session that goes on its streams do too, and the next attempt may have its partials by then.
+#[test]
+fn of_a_receiver_that_failed_nothing_more_is_written() {
+    let now = Duration::ZERO;
+    let mut receiver = receiving();
+    let small = EntryId(1);
+    receiver.hear(Say::Offer(vec![Entry { id: small, ..file("small", 5) }]), now).unwrap();
+    receiver.decided(small, Decided::Fresh, now);
+    assert!(claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(receiver.chunks_wanted(EntryId(0)).is_some() && receiver.is_under_way(EntryId(0)));
+    assert!(receiver.small_wanted(std::iter::once(small)).iter().all(Option::is_some));
+    receiver.abort(Failure::new(FailureKind::Stopped, "receive", "as the test wants it"));
+    assert!(!claim(&mut receiver, 1, None), "the rest of what it had begun");
+    assert!(!claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(receiver.chunks_wanted(EntryId(0)).is_none() && !receiver.is_under_way(EntryId(0)));
+    assert!(receiver.small_wanted(std::iter::once(small)).iter().all(Option::is_none));
+}
+
 #[test]
 fn what_was_read_back_damaged_counts_once_when_it_has_come_again() {
     let now = Duration::ZERO;
