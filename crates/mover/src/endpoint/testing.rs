@@ -21,6 +21,12 @@ pub trait Hold: Send + Sync {
         decision
     }
 
+    /// Before [`Destination::begin`].
+    fn begin(&self) {}
+
+    /// Before [`Destination::existing`].
+    fn existing(&self) {}
+
     /// Before [`Destination::taken`].
     fn taken(&self, _lane: u32, _number: u64) {}
 
@@ -130,10 +136,12 @@ impl<H: Hold> Destination for HeldUp<H> {
     }
 
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        self.hold.begin();
         self.null.begin(entry)
     }
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        self.hold.existing();
         self.null.existing(entry)
     }
 

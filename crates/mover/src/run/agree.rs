@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(said.last_words(), before + 2);
         run.common().lock().end.come(Ended::Finished(Totals::default()));
         let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
-        run.session_ends(&why);
+        run.session_ends(run.attachment(), &why);
         let Wait { patience, is_given_up } = Wait::default();
         assert!(run.peer_receipt(patience, is_given_up).is_none());
         assert!(!run.peer_is_done(patience, is_given_up));

@@ -153,6 +153,8 @@ pub(super) struct State<M, B> {
     pub end: End,
     /// Number in its session.
     pub number: TransferNumber,
+    /// How often it was attached to a session: see [`Common::leave`].
+    pub attachment: u64,
     /// None between two sessions.
     pub outbox: Option<Arc<dyn Outbox>>,
     /// Between two links: the next one may be in place before its peer may be told anything.
@@ -176,7 +178,15 @@ impl<M, B> Common<M, B> {
             accounts: Accounts::default(),
             ledger: Ledger::begin(device),
             streams_before,
-            state: Mutex::new(State { machine, end: End::new(), number, outbox, is_mute: false, beside }),
+            state: Mutex::new(State {
+                machine,
+                end: End::new(),
+                number,
+                attachment: 0,
+                outbox,
+                is_mute: false,
+                beside,
+            }),
             changed: Condvar::new(),
         }
     }
@@ -190,6 +200,7 @@ impl<M, B> Common<M, B> {
     ) -> MutexGuard<'_, State<M, B>> {
         let mut state = self.lock();
         state.number = number;
+        state.attachment += 1;
         state.outbox = Some(outbox.into());
         state.is_mute = false;
         state.end.restart(lines);
@@ -282,6 +293,20 @@ impl<M, B> Common<M, B> {
     pub(super) fn cut_off(&self, why: &Failure) {
         self.lock().end.no_word.get_or_insert_with(|| why.clone());
         self.notify();
+    }
+
+    /// The session that it had this [`State::attachment`] to ends, for this reason: nothing is said there any more, and
+    /// nobody waits for the peer's last word. `None` if it goes on in another one by now: who ends the one may be held
+    /// up for longer than it takes to begin the next.
+    pub(super) fn leave(&self, attachment: u64, why: &Failure) -> Option<MutexGuard<'_, State<M, B>>> {
+        let mut state = self.lock();
+        if state.attachment != attachment {
+            return None;
+        }
+        state.outbox = None;
+        state.end.no_word.get_or_insert_with(|| why.clone());
+        self.notify();
+        Some(state)
     }
 
     /// The link is lost: what is said until [`State::begin_to_speak`] is lost with it, even where another is in place

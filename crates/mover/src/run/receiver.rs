@@ -18,9 +18,10 @@ use crate::stage::round::{self, HeldContent, Job, next_job};
 use crate::stage::turn::Gate;
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Action, Limits, Receiver};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::{Buffer, Pool};
 use thalweg_wire::account::{RenamedAccount, RoomAccount, SideAccounts};
@@ -53,6 +54,9 @@ pub struct ReceiveRun {
     is_held_back: AtomicBool,
     clock: Clock,
     held: Mutex<NumberMap<EntryId, HeldContent>>,
+    /// Entries whose partial is being begun, and who waits for that.
+    beginning: Mutex<BTreeSet<EntryId>>,
+    begun: Condvar,
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
     finishes: Queue<Job>,
@@ -123,6 +127,8 @@ impl ReceiveRun {
             is_held_back: AtomicBool::new(false),
             clock: Clock::start(),
             held: Mutex::default(),
+            beginning: Mutex::default(),
+            begun: Condvar::new(),
             decisions,
             jobs,
             finishes,
@@ -349,7 +355,8 @@ impl ReceiveRun {
                     self.do_soon(Job::Step(step));
                 }
                 Action::Finish { entries, may_wait } => self.finish_soon(Job::Finish(entries, may_wait)),
-                // Taken out at once: what comes for the same number after this is new.
+                // Taken out at once: what comes for the same number after this is new. A partial that is being begun
+                // goes when it is there.
                 Action::Discard(id) => {
                     if let Some(ready) = self.take_content(id) {
                         match &ready {
@@ -597,7 +604,7 @@ impl Transfer for ReceiveRun {
     }
 
     /// Whoever waits for it hears why it ended.
-    fn session_ends(&self, why: &Failure) {
+    fn session_ends(&self, _: u64, why: &Failure) {
         if self.ended().is_none() {
             self.abort(why.clone());
         }

@@ -515,7 +515,7 @@ impl Transfer for SendRun {
     }
 
     /// Whoever waits for it hears why it ended.
-    fn session_ends(&self, why: &Failure) {
+    fn session_ends(&self, _: u64, why: &Failure) {
         if self.ended().is_none() {
             self.abort(why.clone());
         }

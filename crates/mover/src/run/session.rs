@@ -133,6 +133,8 @@ struct State {
     control: Option<ControlHandle>,
     epoch: u64,
     transfers: BTreeMap<TransferNumber, Arc<dyn Transfer>>,
+    /// What each of them said of itself when it was added: see [`Transfer::session_ends`].
+    attachments: BTreeMap<TransferNumber, u64>,
     /// Shares of transfers, of what their exports may move.
     shares: BTreeMap<TransferNumber, Arc<Share>>,
     early: BTreeMap<TransferNumber, Early>,
@@ -398,6 +400,7 @@ impl Session {
         let _gate = lock(&self.gate);
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
+        let attachment = transfer.attachment();
         let ended = self.ended();
         let (early, streams, is_lost) = {
             let mut state = self.lock();
@@ -426,6 +429,7 @@ impl Session {
             }
             self.payload_max.fetch_max(payload_max, Ordering::AcqRel);
             state.transfers.insert(number, transfer.clone());
+            state.attachments.insert(number, attachment);
             let streams: Vec<u16> = state.streams.keys().copied().collect();
             let early = state.early.remove(&number).unwrap_or_default().messages;
             (early, streams, state.lost_at.is_some())
@@ -455,6 +459,7 @@ impl Session {
         }
         state.over.insert(number);
         state.early.remove(&number);
+        state.attachments.remove(&number);
         state.shares.remove(&number);
         state.transfers.remove(&number)
     }
@@ -631,7 +636,7 @@ impl Session {
     /// Ends everything: says goodbye (with the reason, if it is a bad one), streams end in order, receivers
     /// keep what they have for the next attempt. Returns when the transfers are closed.
     pub fn close(&self, why: Option<Failure>) {
-        let (control, streams, transfers) = {
+        let (control, streams, transfers, attachments) = {
             let mut state = self.lock();
             if std::mem::replace(&mut state.closed, true) {
                 return;
@@ -639,12 +644,16 @@ impl Session {
             state.failed = state.failed.take().or(why.clone());
             // Nobody will hear it.
             state.early.clear();
-            (state.control.take(), std::mem::take(&mut state.streams), std::mem::take(&mut state.transfers))
+            let (control, streams) = (state.control.take(), std::mem::take(&mut state.streams));
+            (control, streams, std::mem::take(&mut state.transfers), std::mem::take(&mut state.attachments))
         };
         let failure = why
             .clone()
             .unwrap_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session was closed"));
-        transfers.values().for_each(|transfer| transfer.session_ends(&failure));
+        for (number, transfer) in &transfers {
+            // Some may go on in the next session by now: whoever has them sees that this one is closed.
+            transfer.session_ends(attachments.get(number).copied().unwrap_or_default(), &failure);
+        }
         if let Some(control) = control {
             let _ = control.send(Message::Goodbye(why));
             control.close();

@@ -91,8 +91,15 @@ pub trait Transfer: Send + Sync {
     /// Its session is gone. What may go on in another one waits for that: whoever has it ends it.
     fn detach(&self) {}
 
-    /// The session ends, for this reason: what cannot go on in another one ends with it.
-    fn session_ends(&self, _why: &Failure) {
+    /// Of what goes on in one session after the other: the number of the one that it was attached to last.
+    fn attachment(&self) -> u64 {
+        0
+    }
+
+    /// The session ends, for this reason: what cannot go on in another one ends with it. It had this
+    /// [`Transfer::attachment`] when it was added to the session: what was attached to another one since is not
+    /// concerned.
+    fn session_ends(&self, _attachment: u64, _why: &Failure) {
         self.detach();
     }
 
@@ -308,7 +315,7 @@ mod tests {
         flows.attach(number, Box::new(Nobody), None);
         let both: [Arc<dyn Transfer>; 2] = [files, flows];
         let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
-        both.iter().for_each(|transfer| transfer.session_ends(&why));
+        both.iter().for_each(|transfer| transfer.session_ends(transfer.attachment(), &why));
         assert_eq!(both.map(|transfer| transfer.crossed().ended), [1, 0]);
     }
 
@@ -325,6 +332,35 @@ mod tests {
         }
 
         fn work(&self) {}
+    }
+
+    /// The thread that ends the one may be held up for longer than it takes to begin the next.
+    #[test]
+    fn a_session_that_is_late_to_end_takes_nothing_from_the_next_one_of_a_flow() {
+        let (number, terms, said) = (TransferNumber(0), Terms::of(4 << 20, 1 << 20), Counts::default());
+        let wishes = FlowWishes::new(Until::default());
+        let sends = FlowSend::new(terms.clone(), wishes.terms.clone(), event::nobody());
+        let takes = FlowReceive::start(Arc::new(NullFlows), terms, &wishes.terms, event::nobody()).unwrap();
+        sends.attach(number, Box::new(Nobody), None);
+        takes.attach(number, Box::new(Nobody), None);
+        let both: [Arc<dyn Transfer>; 2] = [sends.clone(), takes.clone()];
+        let first = both.each_ref().map(|transfer| transfer.attachment());
+        sends.attach(number, Box::new(said.clone()), None);
+        takes.attach(number, Box::new(said.clone()), None);
+        let tells = |transfer: &Arc<dyn Transfer>| {
+            let before = said.0.load(Ordering::Acquire);
+            transfer.tell_accounts();
+            said.0.load(Ordering::Acquire) - before
+        };
+        let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
+        both.iter().zip(first).for_each(|(transfer, first)| transfer.session_ends(first, &why));
+        assert_eq!(both.each_ref().map(tells), [1, 1], "it has its link");
+        let no_word = || [sends.why_no_statement(), takes.why_no_statement()].map(|why| why.is_some());
+        assert_eq!(no_word(), [false, false], "its peer's is waited for");
+        both.iter().for_each(|transfer| transfer.session_ends(transfer.attachment(), &why));
+        assert_eq!(both.each_ref().map(tells), [0, 0]);
+        assert_eq!(no_word(), [true, true]);
+        takes.close();
     }
 
     /// A new link is in place before transfers know of it: what they said to it of the old one, and once more when they
@@ -371,7 +407,7 @@ mod tests {
         }
         let why = Failure::new(FailureKind::Stopped, "transfer", "the test is over");
         for transfer in all {
-            transfer.session_ends(&why);
+            transfer.session_ends(transfer.attachment(), &why);
             transfer.put_away();
         }
     }

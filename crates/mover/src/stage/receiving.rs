@@ -41,6 +41,8 @@ pub trait Receiving: Send + Sync {
     fn accounts(&self) -> &Accounts;
     /// Where it writes.
     fn destination(&self) -> &dyn Destination;
+    /// It failed or is closed: nobody waits for anything of it, and what is written may be the next attempt's.
+    fn is_given_up(&self) -> bool;
 
     /// The partial of an entry whose chunks are wanted, begun if need be. `None` if they are not.
     ///
@@ -89,8 +91,12 @@ pub trait Receiving: Send + Sync {
     fn chunk_same(&self, id: EntryId, chunk: u64, digest: Digest);
     /// It has not.
     fn chunk_differs(&self, id: EntryId, chunk: u64);
+    /// Whether this chunk is still to be copied from the file that stands there.
+    fn is_copy_wanted(&self, id: EntryId, chunk: u64) -> bool;
     /// A chunk was copied from the file that stands there, if true.
     fn copied(&self, id: EntryId, chunk: u64, is_there: bool);
+    /// Whether it still matters for an entry if the file that stands there has its holes.
+    fn is_undecided(&self, id: EntryId) -> bool;
     /// Whether the file that stands there has the hole that was asked about.
     fn holes_compared(&self, id: EntryId, is_hole: bool);
     /// A stream ended, and its last write returned.

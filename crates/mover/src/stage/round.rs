@@ -61,9 +61,12 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
                 let result = do_step(run, &step, &mut watch);
                 run.round_done(result);
             }
+            // There may be one for each entry under way, and who closes the transfer waits for all of them.
+            Job::Copy(..) | Job::CompareHoles(..) if run.is_given_up() => {}
             Job::Copy(entry, chunk, digest) => copy_existing(run, &entry, chunk, digest, &mut watch),
             Job::CompareHoles(entry, holes) => {
-                run.holes_compared(entry.id, has_hole(run, &entry, holes).unwrap_or(false));
+                let is_hole = run.is_undecided(entry.id) && has_hole(run, &entry, holes).unwrap_or(false);
+                run.holes_compared(entry.id, is_hole);
             }
             Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entries) => {
@@ -162,8 +165,11 @@ pub(super) fn may_have(
 }
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
-/// written: memory for a chunk.
+/// written: memory for a chunk. Nothing is read for one that is not wanted any more.
 fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest, watch: &mut Stopwatch) {
+    if !run.is_copy_wanted(entry.id, chunk) {
+        return;
+    }
     let terms = run.terms();
     let (mut content, mut zeros, mut segments) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = |file: Arc<dyn SourceFile>| -> Result<Digest> {

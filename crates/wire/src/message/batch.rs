@@ -26,11 +26,7 @@ pub fn first_batch<'a, T: 'a>(
 }
 
 /// All of `items`, in order, as many together as go in one message: see [`first_batch`]. Of none there is no batch.
-pub fn batches<'a, T>(
-    items: &'a [T],
-    most: usize,
-    bytes_of: impl Fn(&T) -> usize,
-) -> impl Iterator<Item = &'a [T]> {
+pub fn batches<T>(items: &[T], most: usize, bytes_of: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
     let mut left = items;
     std::iter::from_fn(move || {
         let (batch, rest) = left.split_at(first_batch(left, most, &bytes_of));

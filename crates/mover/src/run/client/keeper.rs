@@ -478,7 +478,7 @@ mod tests {
         }
         let why = Failure::new(FailureKind::Stopped, "transfer", "the test is over");
         for (_, transfer) in transfers {
-            transfer.session_ends(&why);
+            transfer.session_ends(transfer.attachment(), &why);
             transfer.put_away();
         }
     }

@@ -270,7 +270,7 @@ mod tests {
             }
             let settled = [0, 1].map(|id| (EntryId(id), Outcome::Unchanged { digest: None }));
             run.hear(TransferMessage::Settled(settled.to_vec())).unwrap();
-            run.session_ends(&Failure::new(kind, "transfer", "as the test wants it"));
+            run.session_ends(0, &Failure::new(kind, "transfer", "as the test wants it"));
             let ended = run.wait(LIMIT).expect("an end");
             let lets_go = || {
                 source.holds.store(false, Ordering::SeqCst);

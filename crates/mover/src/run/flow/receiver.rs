@@ -645,13 +645,12 @@ impl Transfer for FlowReceive {
         self.common.last_word()
     }
 
-    fn detach(&self) {
-        self.lock().outbox = None;
+    fn attachment(&self) -> u64 {
+        self.lock().attachment
     }
 
-    fn session_ends(&self, why: &Failure) {
-        self.detach();
-        self.common.cut_off(why);
+    fn session_ends(&self, attachment: u64, why: &Failure) {
+        drop(self.common.leave(attachment, why));
     }
 
     fn tell_accounts(&self) {

@@ -153,6 +153,7 @@ impl FlowSend {
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
         state.end.outlive();
+        state.beside.choice = Choice::default();
         state.machine.rebind();
         let forgotten = state.machine.forgotten();
         self.pump(&mut state);
@@ -542,16 +543,15 @@ impl Transfer for FlowSend {
         state.work();
     }
 
-    fn detach(&self) {
-        let mut state = self.lock();
-        state.outbox = None;
-        state.beside.choice = Choice::default();
-        state.machine.unlink();
+    fn attachment(&self) -> u64 {
+        self.lock().attachment
     }
 
-    fn session_ends(&self, why: &Failure) {
-        self.detach();
-        self.common.cut_off(why);
+    fn session_ends(&self, attachment: u64, why: &Failure) {
+        if let Some(mut state) = self.common.leave(attachment, why) {
+            state.beside.choice = Choice::default();
+            state.machine.unlink();
+        }
     }
 
     fn tell_accounts(&self) {

@@ -4,14 +4,15 @@ use super::ReceiveRun;
 use crate::endpoint::{Conclusion, Destination, Ready, Staged};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
+use crate::mutex::lock;
 use crate::stage::Accounts;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::HeldContent;
 use crate::stage::turn::Gate;
 use crate::transfer::Copy;
 use crate::transfer::receiver::{Claim, Finished, RoundResult};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use thalweg_sys::Pool;
 use thalweg_wire::digest::{Tree, hole_chunk_mark};
@@ -31,6 +32,10 @@ impl Receiving for ReceiveRun {
         &*self.destination
     }
 
+    fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+
     fn open_partial(&self, id: EntryId) -> Result<Option<OpenPartial>> {
         let wanted = {
             let state = self.lock();
@@ -39,6 +44,7 @@ impl Receiving for ReceiveRun {
             }
             state.machine.chunks_wanted(id)
         };
+        let wanted = wanted.filter(|_| !self.is_given_up());
         Ok(wanted.and_then(|entry| self.held_or_begun(entry)))
     }
 
@@ -72,19 +78,16 @@ impl Receiving for ReceiveRun {
         if !is_one_hole(&entry, &self.common.terms, digest) {
             return Ok(());
         }
-        let mut held = self.held();
-        if let std::collections::hash_map::Entry::Vacant(place) = held.entry(id) {
-            let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
-            place.insert(HeldContent::Partial(self.open_for(entry, partial)));
-        }
+        let Some(_turn) = self.turn_to_begin(id) else { return Ok(()) };
+        let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
+        let file = self.open_for(entry, partial);
+        self.held().insert(id, HeldContent::Partial(file));
         Ok(())
     }
 
     fn is_worth_waiting(&self, id: EntryId) -> bool {
-        match self.held().get(&id) {
-            Some(HeldContent::Staged(entry, staged)) => self.destination.is_worth_waiting(entry, staged),
-            _ => false,
-        }
+        // Not with the lock: who makes directories meanwhile has the destination waiting for the disk.
+        self.staged(id).is_some_and(|(entry, staged)| self.destination.is_worth_waiting(&entry, &staged))
     }
 
     fn take_content(&self, id: EntryId) -> Option<Ready> {
@@ -96,7 +99,10 @@ impl Receiving for ReceiveRun {
         if !ids.iter().all(|&id| state.machine.was_offered(id)) {
             return Err(never_offered());
         }
-        Ok(state.machine.small_wanted(ids.iter().copied()))
+        match self.is_given_up() {
+            true => Ok(vec![None; ids.len()]),
+            false => Ok(state.machine.small_wanted(ids.iter().copied())),
+        }
     }
 
     fn files_staged(&self, files: Vec<StagedFile>) {
@@ -156,6 +162,10 @@ impl Receiving for ReceiveRun {
         let mut is_settled = false;
         loop {
             let mut state = self.lock();
+            // The machine may not know, as when a thread panicked. What is written may be the next attempt's by now.
+            if self.is_given_up() {
+                return false;
+            }
             let claim = state.machine.claim_chunk(writer, id, chunk, begins);
             match claim {
                 // Of what is to be written there is nothing to do or to say.
@@ -166,7 +176,6 @@ impl Receiving for ReceiveRun {
                 }
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
-                Claim::Busy if state.end.ended.is_some() => return false,
                 Claim::Busy if !is_settled => {
                     drop(state);
                     before_wait();
@@ -228,8 +237,16 @@ impl Receiving for ReceiveRun {
         self.tell(|machine, now| machine.chunk_differs(id, chunk, now));
     }
 
+    fn is_copy_wanted(&self, id: EntryId, chunk: u64) -> bool {
+        self.lock().machine.is_copy_wanted(id, chunk)
+    }
+
     fn copied(&self, id: EntryId, chunk: u64, is_there: bool) {
         self.tell(|machine, now| machine.copied(id, chunk, is_there, now));
+    }
+
+    fn is_undecided(&self, id: EntryId) -> bool {
+        self.lock().machine.is_undecided(id)
     }
 
     fn holes_compared(&self, id: EntryId, is_hole: bool) {
@@ -293,31 +310,63 @@ impl ReceiveRun {
     /// it any more.
     fn held_or_begun(&self, entry: Arc<Entry>) -> Option<OpenPartial> {
         let id = entry.id;
-        // Held while a partial is begun, so that two streams do not begin the same one twice.
-        let mut held = self.held();
-        if let Some(HeldContent::Partial(file)) = held.get(&id) {
-            return Some(file.clone());
+        if let Some(file) = self.partial(id) {
+            return Some(file);
         }
-        let begun = self.destination.begin(&entry);
-        let file = match begun {
+        // Two streams do not begin the same one twice.
+        let Some(_turn) = self.turn_to_begin(id) else { return self.partial(id) };
+        if !self.lock().machine.is_under_way(id) {
+            // Whose turn it was before may have failed.
+            return None;
+        }
+        let file = match self.destination.begin(&entry) {
             Ok(partial) => self.open_for(entry, partial),
             Err(failure) => {
-                drop(held);
                 self.write_failed(id, failure.at(&entry.path));
                 return None;
             }
         };
-        held.insert(id, HeldContent::Partial(file.clone()));
-        drop(held);
-        // What is held of an entry that is withdrawn goes at once: of this there may have been nothing yet.
-        let is_under_way = self.lock().machine.is_under_way(id);
-        if is_under_way {
-            return Some(file);
+        let is_wanted = {
+            let state = self.lock();
+            // With the lock of what is said and heard: what is held of an entry that is withdrawn goes at once, and of
+            // this there was nothing yet.
+            let is_wanted = state.machine.is_under_way(id) && !self.is_given_up();
+            if is_wanted {
+                self.held().insert(id, HeldContent::Partial(file.clone()));
+            }
+            is_wanted
+        };
+        if !is_wanted {
+            self.destination.discard(Ready::Partial(file.partial));
+            return None;
         }
-        if let Some(ready) = self.take_content(id) {
-            self.destination.discard(ready);
+        Some(file)
+    }
+
+    /// The turn to begin the partial of an entry, which lasts until it is dropped; `None` if something is held of it.
+    /// Waits for whose turn it is. It is no lock of what is held: the destination may wait for a sync of its records,
+    /// and whoever throws something away has the lock of what is said and heard.
+    fn turn_to_begin(&self, id: EntryId) -> Option<Turn<'_>> {
+        let waited = self.begun.wait_while(lock(&self.beginning), |beginning| beginning.contains(&id));
+        let mut beginning = waited.unwrap_or_else(PoisonError::into_inner);
+        if self.held().contains_key(&id) {
+            return None;
         }
-        None
+        beginning.insert(id);
+        Some(Turn { run: self, id })
+    }
+}
+
+/// See [`ReceiveRun::turn_to_begin`]. Who panics gives it back too.
+struct Turn<'a> {
+    run: &'a ReceiveRun,
+    id: EntryId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.run.beginning).remove(&self.id);
+        self.run.begun.notify_all();
     }
 }
 
@@ -337,16 +386,20 @@ fn never_offered() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::Decision;
     use crate::endpoint::testing::{HeldUp, Hold};
     use crate::link::testing::LONG;
-    use crate::mutex::lock;
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::run::transfer::Transfer;
+    use crate::stage::Stage;
+    use crate::stage::round::{self, Job};
     use crate::transfer::receiver::Limits;
+    use std::sync::atomic::AtomicUsize;
     use std::sync::{Mutex, mpsc};
-    use std::thread::ThreadId;
-    use thalweg_wire::message::{TransferMessage, TransferNumber};
+    use std::thread::{JoinHandle, ThreadId};
+    use std::time::Instant;
+    use thalweg_wire::message::{Run, TransferMessage, TransferNumber};
     use thalweg_wire::{Evidence, RelativePath};
 
     /// Says when something is wanted.
@@ -368,9 +421,22 @@ mod tests {
         taken: Mutex<Vec<u64>>,
         discarded: Mutex<Vec<(u64, ThreadId)>>,
         syncs: Mutex<mpsc::Receiver<()>>,
+        /// Who begins the next partial says so, and waits until the other end lets go.
+        begins: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+        /// Partials begun.
+        begun: AtomicUsize,
     }
 
     impl Hold for Discards {
+        fn begin(&self) {
+            self.begun.fetch_add(1, Ordering::AcqRel);
+            let held_up = lock(&self.begins).take();
+            if let Some((reached, goes_on)) = held_up {
+                let _ = reached.send(());
+                let _ = goes_on.recv();
+            }
+        }
+
         fn taken(&self, _: u32, number: u64) {
             lock(&self.taken).push(number);
         }
@@ -392,13 +458,25 @@ mod tests {
         }
     }
 
+    /// A file stands there that may be the entry. How often it was opened.
+    #[derive(Default)]
+    struct Stands(AtomicUsize);
+
+    impl Hold for Stands {
+        fn decided(&self, entry: &Entry, _: Decision) -> Decision {
+            Decision::Wanted { left: None, candidate: Some(entry.evidence.size) }
+        }
+
+        fn existing(&self) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     const ID: EntryId = EntryId(0);
 
-    /// One file of so many bytes was offered and is wanted. Syncs go on when the sender is dropped.
-    fn wanted(size: u64) -> (Arc<ReceiveRun>, Arc<HeldUp<Discards>>, mpsc::Sender<()>) {
-        let (syncs_on, syncs) = mpsc::channel();
-        let (taken, discarded) = (Mutex::default(), Mutex::default());
-        let to = Arc::new(HeldUp::new(Discards { taken, discarded, syncs: Mutex::new(syncs) }));
+    /// One file of so many bytes was offered and is wanted.
+    fn offered<H: Hold + 'static>(hold: H, size: u64) -> (Arc<ReceiveRun>, Arc<HeldUp<H>>) {
+        let to = Arc::new(HeldUp::new(hold));
         let (wants, wanted) = mpsc::channel();
         let terms = Terms::of(4 << 20, 1 << 20);
         let (outbox, events) = (Box::new(Wants(wants)), crate::event::nobody());
@@ -416,7 +494,20 @@ mod tests {
         };
         run.hear(TransferMessage::Offer(vec![entry])).unwrap();
         wanted.recv_timeout(LONG).unwrap();
+        (run, to)
+    }
+
+    /// The same. Syncs go on when the sender is dropped.
+    fn wanted(size: u64) -> (Arc<ReceiveRun>, Arc<HeldUp<Discards>>, mpsc::Sender<()>) {
+        let (syncs_on, syncs) = mpsc::channel();
+        let (taken, discarded, begins) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (syncs, begun) = (Mutex::new(syncs), AtomicUsize::new(0));
+        let (run, to) = offered(Discards { taken, discarded, syncs, begins, begun }, size);
         (run, to, syncs_on)
+    }
+
+    fn discarded(to: &HeldUp<Discards>) -> Vec<u64> {
+        lock(&to.hold.discarded).iter().map(|(number, _)| *number).collect()
     }
 
     /// As a stream that wrote it, under this number.
@@ -424,6 +515,22 @@ mod tests {
         let staged = Staged { lane: 0, number, name: None, losses: Vec::new() };
         let digest = Digest([7; 32]);
         run.files_staged(vec![StagedFile { entry: entry.clone(), digest, staged }]);
+    }
+
+    /// A stream that meets a chunk of the file, and the number of the partial that it gets.
+    fn opens(run: &Arc<ReceiveRun>) -> JoinHandle<Option<u64>> {
+        let run = run.clone();
+        std::thread::spawn(move || run.open_partial(ID).unwrap().map(|file| file.partial.number()))
+    }
+
+    /// The same, which begins the partial, and is not done with that before the sender is dropped.
+    fn begins(run: &Arc<ReceiveRun>, to: &HeldUp<Discards>) -> (JoinHandle<Option<u64>>, mpsc::Sender<()>) {
+        let (reached, reaches) = mpsc::channel();
+        let (goes_on, waits) = mpsc::channel();
+        *lock(&to.hold.begins) = Some((reached, waits));
+        let stream = opens(run);
+        reaches.recv_timeout(LONG).unwrap();
+        (stream, goes_on)
     }
 
     /// As where a link was lost while one stream wrote it, and the stream in its place brought it again.
@@ -434,7 +541,7 @@ mod tests {
         stage(&run, entry, 2);
         stage(&run, entry, 1);
         assert_eq!(*lock(&to.hold.taken), [2]);
-        assert_eq!(lock(&to.hold.discarded).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1]);
+        assert_eq!(discarded(&to), [1]);
         drop(syncs_on);
         run.close();
     }
@@ -451,16 +558,94 @@ mod tests {
         run.close();
     }
 
-    /// As where a stream waits for another that begins a large file. Else it has its room until the transfer ends.
+    /// It may wait for a sync of the destination's records: nothing would be said or heard as long. And what nobody
+    /// throws away has its room until the transfer ends.
     #[test]
-    fn a_partial_that_is_begun_for_an_entry_that_was_withdrawn_meanwhile_is_thrown_away() {
+    fn an_entry_is_withdrawn_while_its_partial_is_begun_and_that_is_thrown_away_when_it_is_there() {
         let (run, to, syncs_on) = wanted(4 << 20);
-        let entry = run.lock().machine.chunks_wanted(ID).unwrap();
-        run.hear(TransferMessage::Withdraw(vec![(ID, None)])).unwrap();
-        assert!(run.held_or_begun(entry).is_none());
-        assert_eq!(lock(&to.hold.discarded).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
+        let (stream, goes_on) = begins(&run, &to);
+        let (told, hears) = mpsc::channel();
+        let control = {
+            let run = run.clone();
+            std::thread::spawn(move || {
+                run.hear(TransferMessage::Withdraw(vec![(ID, None)])).unwrap();
+                let _ = told.send(run.progress());
+            })
+        };
+        hears.recv_timeout(LONG).expect("who hears and says waits for the destination too");
+        assert!(discarded(&to).is_empty());
+        drop(goes_on);
+        assert_eq!(stream.join().unwrap(), None);
+        control.join().unwrap();
+        assert_eq!(discarded(&to), [0]);
         assert!(run.partial(ID).is_none());
         drop(syncs_on);
+        run.close();
+    }
+
+    #[test]
+    fn of_two_streams_that_meet_a_new_file_one_begins_its_partial_and_the_other_gets_that() {
+        let (run, to, syncs_on) = wanted(8 << 20);
+        let (first, goes_on) = begins(&run, &to);
+        let second = opens(&run);
+        drop(goes_on);
+        assert_eq!([first, second].map(|stream| stream.join().unwrap()), [Some(0); 2]);
+        assert_eq!(to.hold.begun.load(Ordering::Acquire), 1);
+        drop(syncs_on);
+        run.close();
+    }
+
+    /// In a session that goes on, the next attempt may have that partial by then. Of a thread that panicked, and of who
+    /// closes it, the machine does not know.
+    #[test]
+    fn of_a_transfer_that_is_over_no_stream_writes_on_into_the_partial_that_it_has_open() {
+        fn why() -> Failure {
+            Failure::new(FailureKind::Internal, "receive", "as the test wants it")
+        }
+        let ends: [fn(&ReceiveRun); 3] = [|run| run.abort(why()), |run| run.fail(why()), |run| run.close()];
+        for end in ends {
+            let (run, _to, syncs_on) = wanted(8 << 20);
+            assert!(run.open_partial(ID).unwrap().is_some());
+            assert!(run.claim_chunk(1, ID, 0, Some(Copy::First), &mut || {}));
+            end(&run);
+            assert!(!run.claim_chunk(1, ID, 0, None, &mut || {}), "the rest of what it had begun");
+            assert!(!run.claim_chunk(2, ID, 1, Some(Copy::First), &mut || {}));
+            assert!(run.open_partial(ID).unwrap().is_none());
+            drop(syncs_on);
+            run.close();
+        }
+    }
+
+    /// For each a whole chunk is read and digested, and who closes the transfer waits for all that are queued.
+    #[test]
+    fn chunks_that_nobody_waits_for_any_more_are_not_read_to_be_copied() {
+        let work_off = |run: &ReceiveRun, entry: &Arc<Entry>| {
+            let (jobs, queue) = mpsc::channel();
+            jobs.send(Job::Copy(entry.clone(), 0, Digest([7; 32]))).unwrap();
+            jobs.send(Job::CompareHoles(entry.clone(), Run { first: 0, count: 1 })).unwrap();
+            jobs.send(Job::Stop).unwrap();
+            round::work(run, &queue, Stage::Sync);
+        };
+        let (run, to) = offered(Stands::default(), 8 << 20);
+        let entry = run.lock().machine.chunks_wanted(ID).unwrap();
+        run.chunk_same(ID, 0, Digest([7; 32]));
+        run.chunk_differs(ID, 1);
+        let opened = |to: &HeldUp<Stands>| to.hold.0.load(Ordering::Acquire);
+        let until = Instant::now() + LONG;
+        while opened(&to) == 0 || run.is_copy_wanted(ID, 0) {
+            assert!(Instant::now() < until, "what is the same is copied");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // It was not there any more, and the sender was asked for it.
+        work_off(&run, &entry);
+        assert_eq!(opened(&to), 1);
+        run.close();
+        // Still wanted, for all that the machine knows.
+        let (run, to) = offered(Stands::default(), 8 << 20);
+        run.fail(Failure::new(FailureKind::Internal, "receive", "as the test wants it"));
+        assert!(run.is_undecided(ID));
+        work_off(&run, &entry);
+        assert_eq!(opened(&to), 0);
         run.close();
     }
 }

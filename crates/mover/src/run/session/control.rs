@@ -261,17 +261,19 @@ pub(super) mod tests {
     use crate::event;
     use crate::link::testing::{LONG, connected, unix_pair};
     use crate::link::{ControlLimits, Fingerprint};
-    use crate::run::Ended;
+    use crate::run::flow::job::FlowWishes;
+    use crate::run::flow::sender::FlowSend;
     use crate::run::party::Party;
     use crate::run::receiver::ReceiveRun;
     use crate::run::sender::{SendRun, Sources};
     use crate::run::transfer::testing::Double;
+    use crate::run::{Ended, Outbox};
     use crate::transfer::{receiver, sender};
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
-    use thalweg_wire::message::{SourceTotals, Terms};
+    use thalweg_wire::message::{SourceTotals, Terms, Until};
     use thalweg_wire::{Digest, EntryId, RelativePath};
 
     struct Nobody;
@@ -606,5 +608,41 @@ pub(super) mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         assert!(session.fell_silent() && outbox.queued_bytes() == 0);
+    }
+
+    /// Counts what is said.
+    struct Counts(Arc<AtomicUsize>);
+
+    impl Outbox for Counts {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+
+        fn work(&self) {}
+    }
+
+    /// Who closes it may be held up for longer than it takes to begin the next.
+    #[test]
+    fn a_stream_that_goes_on_in_the_next_session_keeps_its_link_when_the_one_before_has_ended() {
+        let session = session(ControlLimits::default());
+        let flow = FlowWishes::new(Until::default()).terms;
+        let flows = FlowSend::new(Terms::of(4 << 20, 1 << 20), flow, event::nobody());
+        flows.attach(TransferNumber(2), session.outbox(), None);
+        let said = Arc::new(AtomicUsize::new(0));
+        // It is ended first. Meanwhile who has the stream sees that the session is closed.
+        let on_session_ends = {
+            let (session, flows, said) = (session.clone(), flows.clone(), said.clone());
+            Box::new(move || {
+                assert!(session.is_closed());
+                flows.attach(TransferNumber(1), Box::new(Counts(said.clone())), None);
+            })
+        };
+        let slow = Double { on_session_ends, ..Double::default() };
+        session.add(TransferNumber(1), Arc::new(slow)).unwrap();
+        session.add(TransferNumber(2), flows.clone()).unwrap();
+        session.close(None);
+        let before = said.load(Ordering::Acquire);
+        flows.tell_accounts();
+        assert_eq!(said.load(Ordering::Acquire), before + 1);
     }
 }

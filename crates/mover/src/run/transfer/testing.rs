@@ -1,7 +1,7 @@
 //! What stands for a transfer in tests of what is around it.
 
 use super::{Crossed, PeerNow, Transfer};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::link::testing::LONG;
 use crate::mutex::lock;
 use std::sync::Mutex;
@@ -17,6 +17,8 @@ pub(crate) struct Double {
     pub last_word: Option<TransferMessage>,
     /// Called when it loses the link.
     pub on_link_lost: Box<dyn Fn() + Send + Sync>,
+    /// Called when its session ends.
+    pub on_session_ends: Box<dyn Fn() + Send + Sync>,
     /// What the peer said to it.
     pub heard: Mutex<Vec<TransferMessage>>,
     /// Streams that were lost.
@@ -33,6 +35,7 @@ impl Default for Double {
             blames: false,
             last_word: None,
             on_link_lost: Box::new(|| {}),
+            on_session_ends: Box::new(|| {}),
             heard: Mutex::default(),
             streams_lost: Mutex::default(),
             held: Mutex::default(),
@@ -80,6 +83,10 @@ impl Transfer for Double {
 
     fn link_lost(&self) {
         (self.on_link_lost)();
+    }
+
+    fn session_ends(&self, _: u64, _: &Failure) {
+        (self.on_session_ends)();
     }
 
     fn stream_lost(&self, stream: u16) {

@@ -67,6 +67,10 @@ impl Receiving for Told {
         &self.destination
     }
 
+    fn is_given_up(&self) -> bool {
+        false
+    }
+
     fn gate(&self) -> Option<&Gate> {
         self.gate.as_ref()
     }
@@ -122,7 +126,15 @@ impl Receiving for Told {
 
     fn chunk_differs(&self, _: EntryId, _: u64) {}
 
+    fn is_copy_wanted(&self, _: EntryId, _: u64) -> bool {
+        true
+    }
+
     fn copied(&self, _: EntryId, _: u64, _: bool) {}
+
+    fn is_undecided(&self, _: EntryId) -> bool {
+        true
+    }
 
     fn holes_compared(&self, _: EntryId, _: bool) {}
 

@@ -120,7 +120,7 @@ impl Receiver {
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get(&id) else {
             return Ok(None);
         };
-        if self.rounds.full.is_some() {
+        if !self.takes_content() {
             return Ok(None);
         }
         // It was given up after this was sent; what was asked for then follows.
@@ -181,6 +181,13 @@ impl Receiver {
         self.proceed(now);
     }
 
+    /// Whether an answer to [`Action::Copy`] is waited for, and the chunk would be written.
+    pub fn is_copy_wanted(&self, id: EntryId, chunk: u64) -> bool {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return false };
+        let copying = large.comparison.as_ref().and_then(|comparison| comparison.copying);
+        self.takes_content() && copying == Some(chunk)
+    }
+
     /// Answer to [`Action::Copy`]: whether the chunk is in the partial. If not, the file has changed since it was
     /// compared, and the sender is asked for the chunk.
     pub fn copied(&mut self, id: EntryId, chunk: u64, is_there: bool, now: Duration) {
@@ -206,6 +213,12 @@ impl Receiver {
         }
         self.carry_on_comparison(id);
         self.proceed(now);
+    }
+
+    /// Whether it matters for an entry what [`Action::CompareHoles`] is answered. It is to be answered all the same.
+    pub fn is_undecided(&self, id: EntryId) -> bool {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return false };
+        large.is_undecided()
     }
 
     /// Answer to [`Action::CompareHoles`].

@@ -9,12 +9,18 @@ use thalweg_wire::message::{Outcome, Run, Seal, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
 impl Receiver {
+    /// Whether content is still taken: not without room, and not when it failed. By then the next attempt may have what
+    /// was written so far.
+    pub(super) fn takes_content(&self) -> bool {
+        self.rounds.full.is_none() && self.end != End::Failed
+    }
+
     /// Whether small files of these entries may be written: those that are still wanted.
     pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId>) -> Vec<Option<Arc<Entry>>> {
         ids.map(|id| {
             self.items
                 .get(&id)
-                .filter(|item| self.rounds.full.is_none() && item.awaits_pack())
+                .filter(|item| self.takes_content() && item.awaits_pack())
                 .map(|item| item.entry.clone())
         })
         .collect()
@@ -23,16 +29,16 @@ impl Receiver {
     /// Whether chunks of this entry may be written: its entry if they are still wanted. In a dry run none are,
     /// though they are compared.
     pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
-        let takes_content = self.rounds.full.is_none() && !self.terms.dry_run;
+        let takes_content = self.takes_content() && !self.terms.dry_run;
         self.items
             .get(&id)
             .filter(|item| takes_content && matches!(item.state, State::Large(_)))
             .map(|item| item.entry.clone())
     }
 
-    /// Whether it was offered and has no last word yet.
+    /// Whether it was offered and has no last word yet, and one is to come.
     pub fn is_under_way(&self, id: EntryId) -> bool {
-        self.items.contains_key(&id)
+        self.end != End::Failed && self.items.contains_key(&id)
     }
 
     /// The entry, if all of its content is durable and it waits for its name.
@@ -50,7 +56,7 @@ impl Receiver {
     /// writer, and a newcomer takes over only from one that is not writing at this moment, and never with a first copy
     /// from one sent again: else a copy that creeps in would put an end to the one that was sent because it is so slow.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, begins: Option<Copy>) -> Claim {
-        if self.rounds.full.is_some() || self.terms.dry_run {
+        if !self.takes_content() || self.terms.dry_run {
             return Claim::Unwanted;
         }
         let Some(Item { state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {

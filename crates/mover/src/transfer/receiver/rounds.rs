@@ -217,18 +217,23 @@ impl Receiver {
                 chunks.retain(|&(other, _)| other != chunk);
             }
             round.staged.retain(|&other| other != id);
-            match self.items.get_mut(&id).map(|item| &mut item.state) {
-                Some(State::Large(large)) => {
+            let Some(item) = self.items.get_mut(&id) else { continue };
+            let size = item.entry.evidence.size;
+            let bytes = match &mut item.state {
+                State::Large(large) => {
                     large.written.remove(chunk, chunk + 1);
                     large.seal = None;
+                    digest::chunk_length(chunk, size, self.terms.chunk_bytes)
                 }
-                Some(state @ State::Staged(_)) => {
+                state @ State::Staged(_) => {
                     *state = State::Small;
                     self.awaiting.insert(id);
                     self.outbox.act(Action::Discard(id));
+                    size
                 }
                 _ => continue,
-            }
+            };
+            self.counts.verified_bytes = self.counts.verified_bytes.saturating_sub(bytes);
             self.damaged(id, chunk);
         }
         self.round_durable(round);

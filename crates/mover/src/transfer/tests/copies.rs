@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::transfer::Copy;
-use crate::transfer::receiver::Candidate;
+use crate::transfer::receiver::{Candidate, RoundResult};
+use thalweg_wire::message::VerifyLevel;
 
 /// A receiver that wants one large file, of chunks of four segments.
 fn receiving() -> Receiver {
@@ -103,6 +104,50 @@ fn a_file_that_stays_damaged_is_counted_as_that_on_both_sides_and_one_that_fails
     sender.hear(Say::Settled(settled)).unwrap();
     let progress = sender.progress();
     assert_eq!((progress.entries_damaged, progress.entries_failed, progress.entries_settled), (1, 2, 2));
+}
+
+/// In a session that goes on its streams do too, and the next attempt may have its partials by then.
+#[test]
+fn of_a_receiver_that_failed_nothing_more_is_written() {
+    let now = Duration::ZERO;
+    let mut receiver = receiving();
+    let small = EntryId(1);
+    receiver.hear(Say::Offer(vec![Entry { id: small, ..file("small", 5) }]), now).unwrap();
+    receiver.decided(small, Decided::Fresh, now);
+    assert!(claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(receiver.chunks_wanted(EntryId(0)).is_some() && receiver.is_under_way(EntryId(0)));
+    assert!(receiver.small_wanted(std::iter::once(small)).iter().all(Option::is_some));
+    receiver.abort(Failure::new(FailureKind::Stopped, "receive", "as the test wants it"));
+    assert!(!claim(&mut receiver, 1, None), "the rest of what it had begun");
+    assert!(!claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(receiver.chunks_wanted(EntryId(0)).is_none() && !receiver.is_under_way(EntryId(0)));
+    assert!(receiver.small_wanted(std::iter::once(small)).iter().all(Option::is_none));
+}
+
+#[test]
+fn what_was_read_back_damaged_counts_once_when_it_has_come_again() {
+    let now = Duration::ZERO;
+    let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+    let chunk_bytes = terms.chunk_bytes;
+    let mut receiver = Receiver::new(terms, receiver::Limits::default());
+    let small = Entry { id: EntryId(1), ..file("small", 5) };
+    // The last chunk is a short one.
+    receiver.hear(Say::Offer(vec![file("large", chunk_bytes + 7), small]), now).unwrap();
+    for id in [0, 1] {
+        receiver.decided(EntryId(id), Decided::Fresh, now);
+    }
+    let come = |receiver: &mut Receiver| {
+        receiver.chunk_written(EntryId(0), 1, Digest([1; 32]), now);
+        assert_eq!(receiver.files_staged(&[(EntryId(1), Digest([2; 32]))], now), [true]);
+        receiver.verified_and_durable_bytes().0
+    };
+    assert_eq!(come(&mut receiver), 7 + 5);
+    let later = Duration::from_secs(60);
+    receiver.tick(later);
+    receiver.round_done(RoundResult::Done, later);
+    receiver.round_done(RoundResult::Damaged(vec![(EntryId(0), 1), (EntryId(1), 0)]), later);
+    assert_eq!(receiver.verified_and_durable_bytes(), (0, 0), "none of it is there");
+    assert_eq!(come(&mut receiver), 7 + 5);
 }
 
 #[test]
