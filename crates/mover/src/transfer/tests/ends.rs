@@ -397,7 +397,7 @@ fn an_outcome_that_no_message_holds_is_cut_and_says_how_much_more_was_lost() {
 fn what_the_end_brings_to_light_is_told_in_messages_that_fit() {
     let now = Duration::ZERO;
     let mut receiver = Receiver::new(terms(), receiver::Limits::default());
-    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true };
+    let totals = ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true, empty: 0 };
     receiver.hear(Say::OfferEnd(totals), now).unwrap();
     assert!(said(&mut receiver).is_empty(), "it concludes first");
     let long = format!("/{}", "a".repeat(250)).repeat(40);

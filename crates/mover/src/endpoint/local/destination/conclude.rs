@@ -186,7 +186,7 @@ mod tests {
         for losses in [&["owner", "set-id bits"][..], &[]] {
             let to = begin();
             to.decide(&entry, &|_, _| true);
-            assert_eq!(losses_of(to.conclude_all(true, &|| true)), losses);
+            assert_eq!(losses_of(to.conclude_all(Listing::Whole, &|| true)), losses);
             to.close(true);
         }
     }
@@ -198,7 +198,7 @@ mod tests {
         let copy = |entry: &Entry, dry_run: bool| {
             let to = of_an_account(scratch.path().join("to"), dry_run);
             let decided = to.decide(entry, &|_, _| true);
-            let conclusion = to.conclude_all(true, &|| true);
+            let conclusion = to.conclude_all(Listing::Whole, &|| true);
             to.close(true);
             let losses = losses_of(conclusion);
             let is_unchanged =

@@ -784,6 +784,7 @@ pub(super) fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
 mod tests {
     use super::*;
     use crate::endpoint::Destination;
+    use crate::endpoint::Listing;
     use crate::endpoint::local::DestinationPlace;
     use crate::filter::Filter;
     use thalweg_wire::message::{Preserve, SourceForm, Terms};
@@ -827,7 +828,7 @@ mod tests {
         };
         let decided = to.decide_entry(&offered, &|_, _| true);
         assert!(matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }));
-        let conclusion = to.conclude_all(true, &|| true);
+        let conclusion = to.conclude_all(Listing::Whole, &|| true);
         assert!(conclusion.revised.is_empty(), "{conclusion:?}");
         to.close(true);
         assert_eq!(root.dir.stat_self().unwrap().mode, 0o555);
