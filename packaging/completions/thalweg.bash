@@ -7484,7 +7484,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --quiet --json --config --help"
+            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -7555,10 +7555,6 @@ _thalweg() {
                     return 0
                     ;;
                 --exclude-from)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --files-from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -716,7 +716,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l listen -d 'Whe
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l export -d 'A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free; max-spill=SIZE, spill logs there have that instead of --max-spill; bwlimit=RATE, all transfers there together move no faster, with equal parts. A DIR whose own name ends like that is followed by :rw' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l state -d 'Where the server keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d 'Write what a client needs (addresses, fingerprint, key) here, readable by you only' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l issuers -d 'Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what they give. A change counts when the daemon is started anew' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l issuers -d 'Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what they give. A change counts at a reload, and ends what is under way with a token to which it gives something else or nothing' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l place-file -d 'Write what a client with a token needs (addresses, fingerprint, issuers) here, for its --ticket; no secret is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
@@ -784,7 +784,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include -d 'Ta
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l exclude -d 'Leave out names that match' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"

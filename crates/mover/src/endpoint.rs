@@ -4,7 +4,6 @@
 //! partial files, makes them durable, and gives them their names. Neither chooses an order, retries, or
 //! waits for a peer: that is the transfer's work.
 
-pub use self::deletion::Listing;
 #[cfg(doc)]
 use self::together::TOGETHER_MAX;
 use self::together::Together;
@@ -14,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_sys::{DirectAlignment, File};
+pub use thalweg_wire::message::Listing;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 

@@ -62,7 +62,7 @@ mod errand;
 pub use batch::{batches, first_batch};
 pub use errand::{Errand, ErrandCounts, ErrandKnobs, ErrandTold, GuestKey, Vouch};
 pub use failure::{Failure, FailureKind};
-pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
+pub use fate::{AckLevel, Listing, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
     ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,

@@ -6,7 +6,8 @@ use thalweg_wire::account::SideAccounts;
 const CROWDED: f64 = 0.5;
 /// Threads of ours did, all together, for this share of the time: what others wait for is not ours.
 const OURS: f64 = 0.2;
-/// Out of what a control group allows for more than this share of the time: that explains it, and has a name of its own.
+/// Out of what a control group allows for more than this share of the time: that explains it, and has a name of its
+/// own.
 const THROTTLED: f64 = 0.2;
 /// Something waited for a disk during less than this share: so little explains nothing.
 const IDLE_DISK: f64 = 0.1;

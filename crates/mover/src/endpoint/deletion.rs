@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
-use thalweg_wire::message::ScanTotals;
+use thalweg_wire::message::Listing;
 
 /// What fails where something that is to be deleted is not.
 pub const DELETE: &str = "delete";
@@ -31,27 +31,6 @@ pub fn as_directory(path: &[u8]) -> Vec<u8> {
 /// What stands in that set for a directory whose content the source did not list.
 pub fn as_unlisted(path: &[u8]) -> Vec<u8> {
     [path, b"//"].concat()
-}
-
-/// What is known of the names that a source has, once all else is done: whether what it lacks may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listing {
-    /// All of it was listed.
-    Whole,
-    /// That, and in one of its directories that were named there is nothing: perhaps a volume that is not mounted.
-    WithEmpty,
-    /// Not all of it was listed: nothing goes.
-    Partial,
-}
-
-impl From<&ScanTotals> for Listing {
-    fn from(totals: &ScanTotals) -> Listing {
-        match (totals.complete, totals.empty) {
-            (false, _) => Listing::Partial,
-            (true, 0) => Listing::Whole,
-            (true, _) => Listing::WithEmpty,
-        }
-    }
 }
 
 /// Directories at the top that are known to have something in them. Beyond that many one counts as empty.

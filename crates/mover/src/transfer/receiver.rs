@@ -18,7 +18,6 @@
 //! the next round goes on: a name is told by the first round whose sync began after it was given.
 //! So nothing is acknowledged as durable, or told as done, before a power cut could not take it back.
 
-use crate::endpoint::Listing;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::numbers::NumberMap;
 use crate::transfer::Copy;
@@ -32,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces, Tree};
 use thalweg_wire::message::{
-    Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, batches,
+    Listing, Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, batches,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 

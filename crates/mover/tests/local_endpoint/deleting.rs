@@ -40,16 +40,16 @@ fn what_goes_at_another_end_counts_with_what_went_before_it() {
             _ => panic!("{} is wanted", entry.path),
         }
     }
-    let first = destination.conclude(Listing::from(&totals), &|| true);
+    let first = destination.conclude(totals.listing(), &|| true);
     assert!(first.troubles.is_empty(), "{:?}", first.troubles);
     assert_eq!((first.deleted, first.deleted_names.len()), (5, 5));
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let second = destination.conclude(Listing::from(&totals), &|| true);
+    let second = destination.conclude(totals.listing(), &|| true);
     assert!(second.troubles.is_empty(), "{:?}", second.troubles);
     assert_eq!((second.deleted, second.deleted_names), (6, vec![path(b"extra")]));
     // All that may go went.
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let third = destination.conclude(Listing::from(&totals), &|| true);
+    let third = destination.conclude(totals.listing(), &|| true);
     assert_eq!(third.troubles[0].kind, FailureKind::Usage, "{:?}", third.troubles);
     assert!(third.deleted == 6 && trees.target.join("extra").exists());
     destination.close(true);
@@ -94,7 +94,7 @@ fn who_is_stopped_deletes_no_more() {
                 _ => panic!("{} is wanted", entry.path),
             }
         }
-        let told = destination.conclude(Listing::from(&totals), &|| left() >= bound);
+        let told = destination.conclude(totals.listing(), &|| left() >= bound);
         let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
         assert_eq!(trouble.kind, FailureKind::Stopped, "{trouble}");
         assert_eq!(told.deleted > 0, is_begun);

@@ -248,7 +248,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);
     }
     let steps = std::cell::Cell::new(0);
-    copied.conclusion = destination.conclude(Listing::from(&totals), &|| {
+    copied.conclusion = destination.conclude(totals.listing(), &|| {
         steps.set(steps.get() + 1);
         true
     });

@@ -21,11 +21,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use thalweg_mover::endpoint::Conclusion;
-use thalweg_mover::endpoint::deletion::{
-    self, DELETE, Doomed, Listing, Offered, Tops, as_directory, as_unlisted,
-};
+use thalweg_mover::endpoint::deletion::{self, DELETE, Doomed, Offered, Tops, as_directory, as_unlisted};
 use thalweg_mover::endpoint::local::destination::nameless_in;
+use thalweg_mover::endpoint::{Conclusion, Listing};
 use thalweg_mover::failure::{self, counted};
 use thalweg_mover::filter::Filter;
 use thalweg_mover::journal::catalogue::OnDiskSet;

@@ -40,6 +40,28 @@ pub struct ScanTotals {
     pub empty: u64,
 }
 
+/// What is known of the names that a source has, once all else is done: whether what it lacks may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listing {
+    /// All of it was listed.
+    Whole,
+    /// That, and in one of its directories that were named there is nothing: perhaps a volume that is not mounted.
+    WithEmpty,
+    /// Not all of it was listed: nothing goes.
+    Partial,
+}
+
+impl ScanTotals {
+    /// How the source was listed.
+    pub fn listing(&self) -> Listing {
+        match (self.complete, self.empty) {
+            (false, _) => Listing::Partial,
+            (true, 0) => Listing::Whole,
+            (true, _) => Listing::WithEmpty,
+        }
+    }
+}
+
 /// What a receiver wants of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {

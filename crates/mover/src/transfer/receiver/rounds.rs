@@ -1,7 +1,6 @@
 //! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
 
 use super::{Action, End, Finished, Item, Named, Receiver, RoundResult, RoundStep, State};
-use crate::endpoint::Listing;
 use crate::failure::{Failure, FailureKind, Reason, VERIFY};
 use crate::transfer::runs::RunSet;
 use std::collections::BTreeMap;
@@ -100,7 +99,7 @@ impl Receiver {
             && let Some(scan) = &self.scan
         {
             self.end = End::Concluding;
-            self.outbox.act(Action::Conclude(Listing::from(scan)));
+            self.outbox.act(Action::Conclude(scan.listing()));
         }
     }
 

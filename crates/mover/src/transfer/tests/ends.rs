@@ -1,8 +1,7 @@
 //! Ends: the last round, what both sides sign, and what the end brings to light.
 
 use super::*;
-use crate::endpoint::Listing;
-use thalweg_wire::message::{LENGTH_BYTES, Loss, Message, Seal, Totals, TransferNumber};
+use thalweg_wire::message::{LENGTH_BYTES, Listing, Loss, Message, Seal, Totals, TransferNumber};
 use thalweg_wire::receipt::{self, RootHasher};
 
 /// Whether a round began among all that is to be done now.

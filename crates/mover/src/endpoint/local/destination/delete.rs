@@ -8,12 +8,12 @@
 use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::displace::Replaced;
-use crate::endpoint::Conclusion;
-use crate::endpoint::deletion::{self, DELETE, Doomed, Listing, Offered, Tops, as_directory, as_unlisted};
+use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, Tops, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
 use crate::endpoint::local::{failed, failed_to_take, is_staging, lock, mounted};
+use crate::endpoint::{Conclusion, Listing};
 use crate::failure::{self, Failure, FailureKind};
 use crate::filter::Filter;
 use crate::journal::staging_names::{STAGING_NAME, own_name};
