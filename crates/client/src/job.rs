@@ -382,9 +382,11 @@ fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMov
 /// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
 /// places, rules and terms.
 const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX - (256 << 10);
-/// What tells in that message how long a name is, at most: no path has 2^21 bytes.
-const NAME_LENGTH_BYTES: usize = 3;
-const _: () = assert!(limits::PATH_BYTES_MAX < 1 << (7 * NAME_LENGTH_BYTES));
+/// Bytes of such a name with what tells how long it is, in groups of seven bits.
+fn encoded_bytes(name: &RelativePath) -> usize {
+    let bytes = name.as_bytes().len();
+    bytes + (usize::BITS - bytes.leading_zeros()).div_ceil(7).max(1) as usize
+}
 
 /// Refuses a list of names that no far source takes.
 ///
@@ -392,7 +394,7 @@ const _: () = assert!(limits::PATH_BYTES_MAX < 1 << (7 * NAME_LENGTH_BYTES));
 /// `Usage`.
 pub(crate) fn refuse_long_list(only: &[RelativePath]) -> Result<()> {
     let (names, bytes) = (limits::ONLY_NAMES_MAX, LIST_BYTES_MAX);
-    let all_bytes: usize = only.iter().map(|name| name.as_bytes().len() + NAME_LENGTH_BYTES).sum();
+    let all_bytes: usize = only.iter().map(encoded_bytes).sum();
     if only.len() <= names && all_bytes <= bytes {
         return Ok(());
     }
@@ -490,9 +492,8 @@ impl Job {
                 paths.iter().map(|path| to.join(name_of(path.as_os_str().as_bytes()))).collect()
             }
             From::Far(_, places) => places.iter().map(|place| to.join(name_of(&place.path))).collect(),
-            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) | From::Given(_) => {
-                vec![to]
-            }
+            From::Given(given) => given.tops.iter().map(|top| to.join(OsStr::from_bytes(top))).collect(),
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) => vec![to],
         }
     }
 

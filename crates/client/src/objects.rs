@@ -108,7 +108,13 @@ impl Bucket {
         let open = GivenSource::same(Arc::new(source), form);
         let (name, way) = (self.name(), self.store.name());
         let chunk_bytes = Some(chunk_bytes);
-        Ok(GivenSource { open, chooses: false, name, way, keeps: None, streams: STREAMS, chunk_bytes })
+        let tops = vec![self.top()];
+        Ok(GivenSource { open, chooses: false, name, way, keeps: None, streams: STREAMS, chunk_bytes, tops })
+    }
+
+    /// What it becomes at the top of a destination: nothing where its content is meant, or all of a bucket.
+    fn top(&self) -> Vec<u8> {
+        name_of_key(&self.location.key).as_bytes().to_vec()
     }
 
     fn open_source(&self, chunk_bytes: u64) -> Result<(ObjectSource, SourceForm)> {
@@ -189,6 +195,7 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
         keeps: nested(buckets),
         streams: STREAMS,
         chunk_bytes: Some(chunk_bytes),
+        tops: buckets.iter().map(Bucket::top).collect(),
     })
 }
 

@@ -171,7 +171,7 @@ pub struct Legs {
     gone_bytes: u64,
     batches_left: Mutex<Vec<Batch>>,
     /// [Keys](path_key) of entries that no further round finds.
-    tried: Mutex<HashSet<[u8; 16]>>,
+    tried: Arc<Mutex<HashSet<[u8; 16]>>>,
     /// Keys of what is at the destination, and that the direct copy will leave alone there.
     passed: Mutex<HashSet<[u8; 16]>>,
     carried: Mutex<Carried>,
@@ -423,7 +423,7 @@ impl Legs {
             bytes_max,
             gone_bytes,
             batches_left: Mutex::new(left),
-            tried: Mutex::default(),
+            tried: Arc::default(),
             passed: Mutex::default(),
             carried: Mutex::default(),
             course: Mutex::default(),

@@ -329,6 +329,13 @@ fn what_a_bucket_lacks_is_deleted_at_the_top_too_and_directories_keep_their_mode
         let (from, to) = (server.place("t/"), server.path("down/"));
         server.ok(&["cp", &from, &to]);
         assert!(down.join("extra").exists());
+        // What tells of it would go with the rest; beside what a prefix becomes nothing does.
+        let report = server.path("down/x.report");
+        let words = ["sync", "--delete", "--report", &report];
+        let refused = server.run(&[&words[..], &[&from, &to]].concat());
+        assert!(refused.code != Some(0) && down.join("extra").exists(), "{}", refused.stderr);
+        server.ok(&[&words[..], &[&server.place("t"), &to]].concat());
+        assert!(down.join("t/a").exists() && down.join("x.report").exists() && down.join("extra").exists());
         server.ok(&["sync", "--delete", &from, &to]);
         assert_eq!(files(&down).into_keys().collect::<Vec<_>>(), ["a", "d/b"]);
         for name in ["", "d"] {

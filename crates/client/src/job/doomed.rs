@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::filter::Filter;
-use thalweg_mover::run::copy::{To, Wishes};
+use thalweg_mover::run::copy::{From, To, Wishes};
 use thalweg_sys::atomic_file;
 use thalweg_wire::RelativePath;
 use thalweg_wire::path::Escaped;
@@ -23,7 +23,9 @@ impl Job {
     /// `Usage`, with the file and the destination; as [`Filter::new`].
     pub fn refuse_doomed(&self, wishes: &Wishes, receipts: &[PathBuf], report: Option<&Path>) -> Result<()> {
         let To::Local(to) = &self.to else { return Ok(()) };
-        if wishes.fidelity.delete_max.is_none() || receipts.is_empty() && report.is_none() {
+        // One file of zeros has no directory in which anything would go.
+        let is_single = matches!(self.from, From::Zero(_));
+        if is_single || wishes.fidelity.delete_max.is_none() || receipts.is_empty() && report.is_none() {
             return Ok(());
         }
         let (root, ends) = (overlap::resolved(to), self.ends());

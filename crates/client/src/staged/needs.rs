@@ -106,7 +106,7 @@ impl Legs {
     pub fn needs_of(&self, direct: &Job, running: &Running<'_>, items_max: usize) -> Result<Needs> {
         let needs: Arc<Mutex<Needs>> = Arc::default();
         let (left, bytes_max, found) = (self.names_left(), self.bytes_max, needs.clone());
-        let tried = lock(&self.tried).clone();
+        let tried = self.tried.clone();
         let events: Events = Arc::new(move |event| {
             let Event::Settled(entry, Outcome::Done { .. }) = &event else { return };
             let Kind::File { marked, .. } = entry.kind else { return };
@@ -114,7 +114,10 @@ impl Legs {
             let mut found = lock(&found);
             if marked || room_bytes(bytes) > bytes_max {
                 found.files_past += 1;
-            } else if bytes > 0 && !left.contains(&entry.path) && !tried.contains(&path_key(&entry.path)) {
+            } else if bytes > 0
+                && !left.contains(&entry.path)
+                && !lock(&tried).contains(&path_key(&entry.path))
+            {
                 found.add(Name { path: entry.path.clone(), is_directory: false }, bytes, items_max);
             }
         });

@@ -207,7 +207,7 @@ pub(super) fn legs_of(root: &Path) -> Legs {
         bytes_max: 64 << 20,
         gone_bytes: 0,
         batches_left: Mutex::new(left),
-        tried: Mutex::default(),
+        tried: Arc::default(),
         passed: Mutex::default(),
         carried: Mutex::default(),
         course: Mutex::default(),

@@ -44,7 +44,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
                 _ => (destination, &evidence.receiver),
             };
             match narrowest.stage {
-                _ if crowd::of(side).is_some() => {
+                Some(stage) if crowd::explains(side, stage).is_some() => {
                     format!("less other work at {place} (its CPUs are waited for), or more CPUs there.")
                 }
                 Some(Stage::Compress) => "leave out --compress.".into(),

@@ -187,7 +187,7 @@ impl Part {
             place,
             busy: row.busy_nanos as f64 / 1e9,
             cpu: row.cpu_nanos as f64 / 1e9 / threads,
-            is_crowded: crowd::of(side).is_some(),
+            is_crowded: crowd::explains(side, stage).is_some(),
         }
     }
 
@@ -242,7 +242,8 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
                     Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk => true,
                     // What comes from the disk is digested, however fast that is.
                     Cause::DestinationDisk => part.stage == Stage::ReadBack,
-                    _ => false,
+                    // Nor where only the wait for a CPU is gone.
+                    _ => part.is_crowded,
                 };
                 part.busy = if computes { part.cpu.min(part.busy) } else { 0.0 };
                 part.cpu = part.busy;

@@ -293,9 +293,11 @@ fn crowded(evidence: &Evidence, narrow: &Narrow) -> String {
         (Cause::DestinationCpu, _) => &evidence.receiver,
         _ => return String::new(),
     };
-    crowd::of(side).map_or(String::new(), |share| {
-        format!("; something waited for a CPU there {:.0} % of the time", share * 100.0)
-    })
+    let stage = Stage::ALL.into_iter().find(|stage| stage.name() == narrow.stage);
+    match stage.and_then(|stage| crowd::explains(side, stage)) {
+        Some(share) => format!("; something waited for a CPU there {:.0} % of the time", share * 100.0),
+        None => String::new(),
+    }
 }
 
 /// What a link loses that is named for its width, if that is worth a word.

@@ -42,7 +42,7 @@ pub struct Tops {
     /// Entries besides the root.
     entries: AtomicU64,
     has_root: AtomicBool,
-    /// Without the root: the names at the top below which something was offered.
+    /// Without the root: the names at the top below which the source has something.
     filled: Mutex<HashSet<Vec<u8>>>,
 }
 
@@ -54,6 +54,11 @@ impl Tops {
             return;
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
+        self.fill(path);
+    }
+
+    /// The source has something of this path, whether or not it is offered.
+    pub fn fill(&self, path: &RelativePath) {
         // Where all that stands in the root is the source's, its names are not looked at one by one.
         if let (Some(top), false) = (top_of(path.as_bytes()), self.has_root()) {
             let mut filled = lock(&self.filled);

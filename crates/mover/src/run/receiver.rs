@@ -29,7 +29,7 @@ use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
     FlowMessage, Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
-use thalweg_wire::{Entry, EntryId, Kind, limits};
+use thalweg_wire::{Entry, EntryId, Kind, RelativePath, limits};
 
 use deciding::Decide;
 use sources::FarSources;
@@ -55,7 +55,7 @@ pub struct ReceiveRun {
     clock: Clock,
     held: Mutex<NumberMap<EntryId, HeldContent>>,
     /// Entries whose partial is being begun, and who waits for that.
-    beginning: Mutex<BTreeSet<EntryId>>,
+    beginning: Mutex<BTreeSet<RelativePath>>,
     begun: Condvar,
     decisions: Queue<Decide>,
     jobs: Queue<Job>,

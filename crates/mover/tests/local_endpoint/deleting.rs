@@ -193,9 +193,11 @@ fn in_a_named_directory_that_is_empty_nothing_goes_and_beside_it_all_that_is_lac
     assert!(trees.target.join("run8/deep/old").exists() && !trees.target.join("run7/deep").exists());
     // One in which a name is left out is not empty.
     fs::write(trees.source.join("run8/left.out"), "x").unwrap();
-    let root = SourceRoot { path: trees.source.join("run8"), contents: false, below: None };
+    fs::create_dir(trees.source.join("run9")).unwrap();
+    let root = |name| SourceRoot { path: trees.source.join(name), contents: false, below: None };
     let scanned = ScanOptions { filter: filter(&[(false, "*.out")]), ..options() };
-    let copied = copy(&LocalSource::open(vec![root], scanned).unwrap(), delete(&trees.target, 10));
+    let source = LocalSource::open(["run8", "run9"].map(root).to_vec(), scanned).unwrap();
+    let copied = copy(&source, delete(&trees.target, 10));
     assert_eq!(copied.assert_whole().conclusion.deleted, 2);
 }
 

@@ -266,8 +266,9 @@ impl ObjectDestination {
         let Some(head) = self.head_of(key, seen)? else { return Ok(None) };
         let beside = head.about;
         if !is_known {
-            // Without the digest of what a stage brought: whether the source has that content only its time says.
-            return Ok(Some(self.kept(entry, &beside, None)));
+            // Without the digest of what a stage brought: whether the source has that content only its time says. What
+            // a stage could not keep beside it, such as an owner, comes with the content.
+            return Ok(has(&beside, &wanted).then(|| self.kept(entry, &beside, None)));
         }
         self.remember(entry, &Done { etag: head.seen.etag, digest, beside });
         Ok(Some(self.kept(entry, &beside, Some(digest))))

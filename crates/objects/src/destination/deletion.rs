@@ -45,6 +45,7 @@ static NAMELESS: AtomicU64 = AtomicU64::new(0);
 
 /// What says which objects may go, and how many went.
 pub(super) struct Deletion {
+    is_wanted: bool,
     /// Names that stay, whatever the source has.
     protect: Filter,
     /// `None`: nothing is deleted.
@@ -62,6 +63,7 @@ impl Deletion {
         let of_io = |error: io::Error| failure::of_io("keep the names offered", &error);
         let offered = if is_wanted { Some(names_in(state).map_err(of_io)?) } else { None };
         Ok(Deletion {
+            is_wanted,
             protect: Filter::new(protect.to_vec())?,
             offered: Mutex::new(offered),
             tops: Tops::default(),
@@ -72,7 +74,9 @@ impl Deletion {
 
     /// The source has this entry: its name stays.
     pub(super) fn offer(&self, entry: &Entry) {
-        self.tops.offer(&entry.path);
+        if self.is_wanted {
+            self.tops.offer(&entry.path);
+        }
         let is_directory = matches!(entry.kind, Kind::Directory);
         if is_directory {
             self.directory_is_offered.store(true, Ordering::Relaxed);
@@ -91,6 +95,9 @@ impl Deletion {
 
     /// The source has this name and does not send it: what is there stays, with all that is in it.
     pub(super) fn skip(&self, path: &RelativePath) {
+        if self.is_wanted {
+            self.tops.fill(path);
+        }
         self.keep(|offered| {
             offered.insert(path.as_bytes())?;
             offered.insert(&as_unlisted(path.as_bytes()))

@@ -209,7 +209,9 @@ fn what_came_from_a_stage_is_known_by_size_and_time_and_has_no_digest_of_its_sou
     let to = open(false);
     let found = outcome(&to, &source);
     assert!(matches!(found, Outcome::Unchanged { digest: None }), "{found:?}");
-    for other in [&before, &changed] {
+    // The stage had it as somebody else's.
+    let other_owner = Entry { uid: source.uid + 1, ..source.clone() };
+    for other in [&before, &changed, &other_owner] {
         assert_fresh(&to, other);
     }
 }

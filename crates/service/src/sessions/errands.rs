@@ -465,7 +465,8 @@ impl Host {
             let form = opened.form();
             Ok((Arc::new(opened), form))
         };
-        Ok(GivenSource { open: Arc::new(open), chooses: true, name, way, keeps, streams, chunk_bytes })
+        let (open, tops) = (Arc::new(open), vec![Vec::new()]);
+        Ok(GivenSource { open, chooses: true, name, way, keeps, streams, chunk_bytes, tops })
     }
 
     /// The destination, where it is here: as in a push, opened for each attempt.

@@ -30,6 +30,8 @@ pub(crate) struct Guest {
     given: Mutex<Arc<Given>>,
     /// Which token was the last, of all that were shown.
     shown: AtomicU64,
+    /// By which rules it was given that, or has it still.
+    rules: AtomicU64,
 }
 
 impl Guest {
@@ -80,6 +82,8 @@ struct All {
     holders: HashMap<String, usize>,
     /// Tokens that were shown.
     shown: u64,
+    /// Which rules are those of now, of all that there were.
+    rules: u64,
 }
 
 impl Guests {
@@ -108,7 +112,11 @@ impl Guests {
         let shown = all.shown;
         let record = &given.record;
         let theirs = all.by_certificate.get(&record.certificate);
-        if let Some(guest) = theirs.and_then(|guests| guests.iter().find(|guest| guest.is_given(record))) {
+        // One that has it by older rules may be about to lose it.
+        let (rules, is_alike) = (all.rules, |guest: &&Arc<Guest>| guest.is_given(record));
+        let is_of_now = |guest: &&Arc<Guest>| guest.rules.load(Ordering::Relaxed) == rules;
+        let guest = theirs.and_then(|guests| guests.iter().filter(is_of_now).find(is_alike));
+        if let Some(guest) = guest {
             guest.renew(given, shown);
             return Ok(Some(guest.clone()));
         }
@@ -118,8 +126,9 @@ impl Guests {
         }
         let (certificate, name) = (record.certificate, record.name.clone());
         *all.holders.entry(name.clone()).or_default() += 1;
-        let (given, shown) = (Mutex::new(Arc::new(given)), AtomicU64::new(shown));
-        let guest = Arc::new(Guest { certificate, name, given, shown });
+        let (given, shown, rules) =
+            (Mutex::new(Arc::new(given)), AtomicU64::new(shown), AtomicU64::new(rules));
+        let guest = Arc::new(Guest { certificate, name, given, shown, rules });
         all.by_certificate.entry(certificate).or_default().push(guest.clone());
         Ok(Some(guest))
     }
@@ -134,8 +143,13 @@ impl Guests {
     /// Takes back what these rules do not give so any more (without rules all of it), and says how many guests had it.
     /// They have to count before this is called. It may take a second where both are many: who comes does not wait.
     pub(super) fn go_by(&self, issuers: Option<&Issuers>, now: u64) -> usize {
-        let guests: Vec<Arc<Guest>> = lock(&self.0).by_certificate.values().flatten().cloned().collect();
-        let gone: Vec<Arc<Guest>> = guests.into_iter().filter(|guest| !guest.has_of(issuers)).collect();
+        let (guests, rules) = {
+            let mut all = lock(&self.0);
+            all.rules += 1;
+            (all.by_certificate.values().flatten().cloned().collect::<Vec<Arc<Guest>>>(), all.rules)
+        };
+        let (stay, gone): (Vec<_>, Vec<_>) = guests.into_iter().partition(|guest| guest.has_of(issuers));
+        stay.iter().for_each(|guest| guest.rules.store(rules, Ordering::Relaxed));
         let mut all = lock(&self.0);
         for guest in &gone {
             guest.revoke(now);
@@ -229,6 +243,19 @@ mod tests {
         drop(at_work);
         assert!(guests.come(guest("alice@iam", most() + 2), NOW + 2 * GRACE_S).is_ok());
         assert!(!knows(0) && !knows(2) && knows(most() + 2), "what is over goes");
+    }
+
+    /// Whoever shows a token while the rules become others has what it gives by the new ones, whatever becomes of those
+    /// who came before.
+    #[test]
+    fn who_comes_by_other_rules_is_not_taken_for_one_who_came_by_those_before() {
+        let guests = Guests::default();
+        let came = || guests.come(guest("alice@iam", 1), NOW - 1).unwrap();
+        let before = came();
+        assert!(Arc::ptr_eq(&before, &came()));
+        lock(&guests.0).rules += 1;
+        let behind = came();
+        assert!(!Arc::ptr_eq(&before, &behind) && Arc::ptr_eq(&behind, &came()));
     }
 
     #[test]

@@ -415,6 +415,8 @@ fn parts(exports: &[String], below: Option<&str>) -> InWords<Vec<Part>> {
         }
         parts.push(Part { below: below.clone(), ..part });
     }
+    // In whichever order a file names them they are the same.
+    parts.sort_by(|one, other| one.export.cmp(&other.export));
     Ok(parts)
 }
 
@@ -620,6 +622,11 @@ export = ["data:ro"]
             assert_eq!(other(old, new), (true, false), "{old}");
         }
         assert_eq!(other("incoming:no-delete", "incoming"), (false, true));
+        // In another order they are the same.
+        assert_eq!(
+            other(r#"["data", "incoming:no-delete"]"#, r#"["incoming:no-delete", "data"]"#),
+            (true, true)
+        );
         // Another name for them, other audiences, another provider.
         for (old, new) in [
             ("\"preferred_username\"", "\"iss\""),

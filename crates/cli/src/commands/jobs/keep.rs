@@ -258,8 +258,14 @@ impl Keeper<'_> {
             ..self.record.clone()
         };
         // Not before: one that does not begin again is what it was.
+        let was_stopped = jobs::is_asked_to_stop(self.directory);
         jobs::goes_on(self.directory);
-        jobs::write_record(self.directory, &begun)?;
+        if let Err(failure) = jobs::write_record(self.directory, &begun) {
+            if was_stopped {
+                let _ = jobs::ask_to_stop(self.directory);
+            }
+            return Err(failure);
+        }
         self.record = begun;
         self.has_begun = true;
         let told = self.asker.write_all(&[BEGUN]);

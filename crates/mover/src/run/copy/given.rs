@@ -31,6 +31,8 @@ pub struct GivenSource {
     /// Bytes of a chunk that suit it, if nobody asks for a size: as
     /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes them. `None`: any do.
     pub chunk_bytes: Option<u64>,
+    /// Names at the top of a destination that it comes to have; an empty one is the destination itself.
+    pub tops: Vec<Vec<u8>>,
 }
 
 impl GivenSource {
@@ -123,6 +125,7 @@ mod tests {
             keeps: Some("it has none".to_owned()),
             streams: 16,
             chunk_bytes: Some(32 * MIB),
+            tops: vec![name.as_bytes().to_vec()],
         })
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use thalweg_sys::Pool;
 use thalweg_wire::digest::{Tree, hole_chunk_mark};
 use thalweg_wire::message::{Terms, WaitingFor};
-use thalweg_wire::{Digest, Entry, EntryId, Kind};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 impl Receiving for ReceiveRun {
     fn terms(&self) -> &Terms {
@@ -78,7 +78,7 @@ impl Receiving for ReceiveRun {
         if !is_one_hole(&entry, &self.common.terms, digest) {
             return Ok(());
         }
-        let Some(_turn) = self.turn_to_begin(id) else { return Ok(()) };
+        let Some(_turn) = self.turn_to_begin(&entry) else { return Ok(()) };
         let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
         let file = self.open_for(entry, partial);
         self.held().insert(id, HeldContent::Partial(file));
@@ -314,7 +314,7 @@ impl ReceiveRun {
             return Some(file);
         }
         // Two streams do not begin the same one twice.
-        let Some(_turn) = self.turn_to_begin(id) else { return self.partial(id) };
+        let Some(_turn) = self.turn_to_begin(&entry) else { return self.partial(id) };
         if !self.lock().machine.is_under_way(id) {
             // Whose turn it was before may have failed.
             return None;
@@ -345,27 +345,29 @@ impl ReceiveRun {
 
     /// The turn to begin the partial of an entry, which lasts until it is dropped; `None` if something is held of it.
     /// Waits for whose turn it is. It is no lock of what is held: the destination may wait for a sync of its records,
-    /// and whoever throws something away has the lock of what is said and heard.
-    fn turn_to_begin(&self, id: EntryId) -> Option<Turn<'_>> {
-        let waited = self.begun.wait_while(lock(&self.beginning), |beginning| beginning.contains(&id));
+    /// and whoever throws something away has the lock of what is said and heard. By path: what takes an entry's place
+    /// while its partial is begun, is begun behind it.
+    fn turn_to_begin(&self, entry: &Entry) -> Option<Turn<'_>> {
+        let path = &entry.path;
+        let waited = self.begun.wait_while(lock(&self.beginning), |beginning| beginning.contains(path));
         let mut beginning = waited.unwrap_or_else(PoisonError::into_inner);
-        if self.held().contains_key(&id) {
+        if self.held().contains_key(&entry.id) {
             return None;
         }
-        beginning.insert(id);
-        Some(Turn { run: self, id })
+        beginning.insert(path.clone());
+        Some(Turn { run: self, path: path.clone() })
     }
 }
 
 /// See [`ReceiveRun::turn_to_begin`]. Who panics gives it back too.
 struct Turn<'a> {
     run: &'a ReceiveRun,
-    id: EntryId,
+    path: RelativePath,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        lock(&self.run.beginning).remove(&self.id);
+        lock(&self.run.beginning).remove(&self.path);
         self.run.begun.notify_all();
     }
 }

@@ -100,6 +100,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         keeps: None,
         streams: 16,
         chunk_bytes: Some(16 << 20),
+        tops: vec![Vec::new()],
     });
     let to = tempfile::tempdir().unwrap();
     let to = To::Local(to.path().to_owned());

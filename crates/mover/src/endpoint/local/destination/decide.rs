@@ -76,13 +76,18 @@ impl LocalDestination {
     /// Remembers the name, so that it is not deleted at the end.
     pub(super) fn note_offered(&self, entry: &Entry) {
         let is_dir = matches!(entry.kind, Kind::Directory);
-        self.deletion.tops.offer(&self.final_path(&entry.path));
+        if self.terms.delete_max.is_some() {
+            self.deletion.tops.offer(&self.final_path(&entry.path));
+        }
         self.note_name(&entry.path, is_dir);
     }
 
     /// Remembers that the source has this name and does not send what is below it, even if it sends the directory
     /// itself.
     pub(super) fn note_unlisted(&self, path: &RelativePath) {
+        if self.terms.delete_max.is_some() {
+            self.deletion.tops.fill(&self.final_path(path));
+        }
         self.note_name(path, false);
         self.deletion.keep(|offered| offered.insert(&as_unlisted(self.final_path(path).as_bytes())));
     }
