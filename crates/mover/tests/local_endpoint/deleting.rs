@@ -196,7 +196,7 @@ fn in_a_named_directory_that_is_empty_nothing_goes_and_beside_it_all_that_is_lac
     fs::create_dir(trees.source.join("run9")).unwrap();
     let root = |name| SourceRoot { path: trees.source.join(name), contents: false, below: None };
     let scanned = ScanOptions { filter: filter(&[(false, "*.out")]), ..options() };
-    let source = LocalSource::open(["run8", "run9"].map(root).to_vec(), scanned).unwrap();
+    let source = LocalSource::open(["run8", "run9"].map(root).into_iter().collect(), scanned).unwrap();
     let copied = copy(&source, delete(&trees.target, 10));
     assert_eq!(copied.assert_whole().conclusion.deleted, 2);
 }
