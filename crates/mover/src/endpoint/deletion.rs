@@ -86,14 +86,32 @@ fn top_of(path: &[u8]) -> Option<&[u8]> {
     path.iter().position(|&byte| byte == b'/').map(|end| &path[..end])
 }
 
+/// What stays of directories that were named and are empty at the source.
+#[derive(Debug, Default)]
+pub struct Spared {
+    entries: u64,
+    /// The first of these directories.
+    first: Option<RelativePath>,
+    has_others: bool,
+}
+
+impl Spared {
+    /// One more, at this path.
+    pub fn add(&mut self, path: &[u8]) {
+        self.entries += 1;
+        let top = RelativePath::new(top_of(path).unwrap_or(path).to_vec()).unwrap_or_default();
+        self.has_others |= self.first.as_ref().is_some_and(|first| *first != top);
+        self.first.get_or_insert(top);
+    }
+}
+
 /// Entries that are to go, or went.
 #[derive(Debug, Default)]
 pub struct Doomed {
     /// How many.
     pub count: u64,
-    /// How many stay only because they are in a directory of the source that is empty
-    /// ([`is_in_empty`](Tops::is_in_empty)).
-    pub spared: u64,
+    /// What stays only because it is in a directory of the source that is empty ([`is_in_empty`](Tops::is_in_empty)).
+    pub spared: Spared,
     /// The names of the first, [`DELETED_TOLD_MAX`] at most.
     pub names: Vec<RelativePath>,
 }
@@ -140,12 +158,18 @@ impl Doomed {
 
     /// What is told of those that stay because a directory which was named is empty.
     fn of_empty_directory(&self) -> Option<Failure> {
-        let has = failure::counted(self.spared, "entry", "entries");
-        let cause = format!(
-            "nothing was deleted in a directory that is empty at the source, and has {has} at the destination; is it \
-             mounted?"
-        );
-        (self.spared > 0).then(|| refuse(FailureKind::Usage, cause))
+        let Spared { entries, first, has_others } = &self.spared;
+        let has = failure::counted(*entries, "entry", "entries");
+        let cause = match has_others {
+            false => format!(
+                "nothing in it was deleted: it is empty at the source, and has {has} here; is it mounted?"
+            ),
+            true => format!(
+                "nothing in it and in others was deleted that are empty at the source, and have {has} here; are they \
+                 mounted?"
+            ),
+        };
+        first.as_ref().map(|first| refuse(FailureKind::Usage, cause).at(first))
     }
 
     /// Why these are not deleted where `gone` were before, of at most `most`: they are too many. `None`: they are not.

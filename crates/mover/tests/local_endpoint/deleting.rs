@@ -189,7 +189,8 @@ fn in_a_named_directory_that_is_empty_nothing_goes_and_beside_it_all_that_is_lac
     let copied = copy(&several(&trees, &["run7", "run8"], false), delete(&trees.target, 10));
     assert_eq!(copied.conclusion.deleted, 2);
     let [trouble] = &copied.conclusion.troubles[..] else { panic!("{:?}", copied.conclusion.troubles) };
-    assert!(trouble.cause.contains("a directory that is empty at the source"), "{trouble}");
+    assert!(trouble.cause.contains("it is empty at the source, and has 1 entry here"), "{trouble}");
+    assert_eq!(trouble.path, Some(path(b"run8")));
     assert!(trees.target.join("run8/deep/old").exists() && !trees.target.join("run7/deep").exists());
     // One in which a name is left out is not empty.
     fs::write(trees.source.join("run8/left.out"), "x").unwrap();

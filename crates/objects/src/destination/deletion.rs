@@ -339,7 +339,7 @@ impl<'a> Sweep<'a> {
         let lacks = is_path && deletion.lacks(self.offered, path, marker.is_some()).map_err(of_names)?;
         let is_spared = lacks && deletion.tops.is_in_empty(path.as_bytes(), self.listing);
         if is_spared {
-            self.doomed.spared += 1;
+            self.doomed.spared.add(path.as_bytes());
         }
         if !lacks || is_spared {
             self.keeps(&listed.key);

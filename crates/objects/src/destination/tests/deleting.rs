@@ -75,7 +75,10 @@ fn where_the_root_is_not_the_sources_only_its_own_directories_are_looked_into() 
     let told = to.conclude(Listing::WithEmpty, &|| true);
     assert_eq!(names(&told), ["run7/old"]);
     let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
-    assert!(trouble.to_string().contains("has 2 entries at the destination"), "{trouble}");
+    assert!(
+        trouble.to_string().contains("`run8`") && trouble.to_string().contains("has 2 entries here"),
+        "{trouble}"
+    );
     assert_eq!(bucket.keys(), ["to/run8/deep/old", "to/run8/old"]);
     // Of a single file nothing is listed.
     let bucket = with(&["to/f"]);

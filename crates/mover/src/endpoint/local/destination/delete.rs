@@ -8,7 +8,7 @@
 use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::displace::Replaced;
-use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, Tops, as_directory, as_unlisted};
+use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, Spared, Tops, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
@@ -136,7 +136,11 @@ impl LocalDestination {
         let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
         sweep.walk.enter(path.as_bytes(), dir)?;
         sweep.run(&|| true)?;
-        Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names, spared: 0 }))
+        Ok((!sweep.keeps).then_some(Doomed {
+            count: sweep.count,
+            names: sweep.names,
+            spared: Spared::default(),
+        }))
     }
 
     /// Counts what is to go, or removes up to `remove_max` of it; names the first of it. `false`: it was
@@ -182,7 +186,7 @@ impl LocalDestination {
             levels: vec![level],
             keeps: false,
             count: 0,
-            spared: 0,
+            spared: Spared::default(),
             names: Vec::new(),
             untold: 0,
         })
@@ -214,7 +218,7 @@ struct Sweep<'a> {
     keeps: bool,
     count: u64,
     /// See [`Doomed::spared`].
-    spared: u64,
+    spared: Spared,
     names: Vec<RelativePath>,
     /// Troubles beyond those that are told one by one.
     untold: u64,
@@ -317,7 +321,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         if self.offered.is_some_and(|(_, listing)| deletion.tops.is_in_empty(&path, listing)) {
-            self.spared += 1;
+            self.spared.add(&path);
             self.keep();
             return Ok(());
         }

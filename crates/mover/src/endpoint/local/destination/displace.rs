@@ -15,7 +15,7 @@
 
 use super::{LocalDestination, Place};
 use crate::endpoint::Conclusion;
-use crate::endpoint::deletion::Doomed;
+use crate::endpoint::deletion::{Doomed, Spared};
 use crate::endpoint::local::staging::leftover::{entries_in, open_for_us, sweep};
 use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
 use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
@@ -206,7 +206,7 @@ impl LocalDestination {
             return Err(conflict(path, "what stands there is excluded from deletion, and of another kind"));
         }
         if !is_dir {
-            return Ok(Doomed { count: 1, names: vec![at.into_owned()], spared: 0 });
+            return Ok(Doomed { count: 1, names: vec![at.into_owned()], spared: Spared::default() });
         }
         let dir = place.dir.open_beneath(name, Links::Refuse);
         let dir = dir.map_err(|error| failed("read metadata", path, &error))?;
