@@ -463,7 +463,7 @@ mod tests {
         let why = |cause: &str, factor: f64, low: Option<f64>| json!({"narrowest": {"cause": cause, "place": scenario.place}, "factor": factor, "factor_low": low});
         let is = |why: &Value, true_factor: f64| {
             let row = judged(scenario, why, (true_factor, 1.0));
-            (row["named"] == true, row["close"] == true)
+            (row["named"] == true, is_right(&row))
         };
         assert_eq!(is(&why(scenario.cause, 4.0, None), 4.5), (true, true));
         assert_eq!(is(&why(scenario.cause, 4.0, None), 5.1), (true, false));

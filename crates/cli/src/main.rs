@@ -171,8 +171,12 @@ fn start_log(form: Option<LogFormat>) {
     }
     // Colours are for people: a journal keeps what it is given.
     let colours = form != Some(LogFormat::Json) && std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        // A line that cannot be written is no reason to end: it would be told where it could not be written.
+        .log_internal_errors(false);
     let _ = match form {
         Some(LogFormat::Json) => log.json().flatten_event(true).with_current_span(false).try_init(),
         _ => log.try_init(),

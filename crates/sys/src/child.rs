@@ -1,13 +1,15 @@
 //! Child processes that do not outlive who started them, those that have a session or a group of their own or are deaf
-//! to a terminal, the user's umask for them, files in memory that they have as well, and a stdin whose writer does not
-//! wait.
+//! to a terminal, the user's umask for them, files in memory that they have as well, a stdin whose writer does not
+//! wait, and a stderr of their own.
 
 use crate::{process, uninterrupted};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Has the kernel kill the child (SIGKILL) as soon as the thread that starts it ends, however that ends. Holds across
 /// an `exec`, also into another network namespace, but not for what the child itself starts, and not for programs that
@@ -94,6 +96,27 @@ pub fn write_without_waiting(stdin: &ChildStdin) -> io::Result<()> {
     uninterrupted(|| rustix::fs::fcntl_setfl(stdin, flags | OFlags::NONBLOCK))
 }
 
+/// Our stderr, for a child that may set what it has of it not to wait, as ssh does where that is no terminal: all who have
+/// the same opening of a pipe would no longer wait, and lose what has no room in it. It gets one of its own. What is no
+/// pipe, or may not be opened, is inherited.
+pub fn stderr_apart() -> Stdio {
+    opened_apart(io::stderr().as_fd()).map_or_else(Stdio::inherit, Stdio::from)
+}
+
+/// `None`: see [`stderr_apart`]; or nobody reads there.
+fn opened_apart(pipe: BorrowedFd<'_>) -> Option<File> {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    if !std::fs::metadata(&path).ok()?.file_type().is_fifo() {
+        return None;
+    }
+    // An opening that waits would wait for a reader.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().write(true).custom_flags(flags).open(path).ok()?;
+    let flags = uninterrupted(|| rustix::fs::fcntl_getfl(&file)).ok()?;
+    uninterrupted(|| rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)).ok()?;
+    Some(file)
+}
+
 /// A file without a name, in memory alone, that only this user may open. Children that are started while it is open
 /// have it too: they open it as `/proc/self/fd/` and its number.
 ///
@@ -171,6 +194,23 @@ mod tests {
         assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_pipe_that_a_child_sets_not_to_wait_still_makes_others_wait() {
+        use std::io::{Read, Write};
+        let (mut reader, writer) = io::pipe().unwrap();
+        let waits = |fd: BorrowedFd<'_>| !rustix::fs::fcntl_getfl(fd).unwrap().contains(OFlags::NONBLOCK);
+        let mut apart = opened_apart(writer.as_fd()).unwrap();
+        assert!(waits(apart.as_fd()), "as who does not change it expects");
+        rustix::fs::fcntl_setfl(&apart, OFlags::NONBLOCK).unwrap();
+        assert!(!waits(apart.as_fd()) && waits(writer.as_fd()));
+        apart.write_all(b"x").unwrap();
+        reader.read_exact(&mut [0]).unwrap();
+        // Nobody reads, and what is no pipe.
+        drop(reader);
+        assert!(opened_apart(writer.as_fd()).is_none());
+        assert!(opened_apart(memory_file().unwrap().as_fd()).is_none());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_sys::child::with_users_umask;
+use thalweg_sys::child::{stderr_apart, with_users_umask};
 
 /// Time for `ssh -G`, which connects to nobody.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(5);
@@ -136,7 +136,7 @@ impl Ssh {
             command.arg("--");
         }
         let words_to = self.words_to.as_ref().and_then(|words| words.try_clone().ok());
-        command.arg(&self.destination).arg(remote).stderr(words_to.map_or_else(Stdio::inherit, Stdio::from));
+        command.arg(&self.destination).arg(remote).stderr(words_to.map_or_else(stderr_apart, Stdio::from));
         // What it makes, as a socket to share, is the user's.
         with_users_umask(&mut command);
         command
