@@ -199,6 +199,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
     let dry_run = to.terms.dry_run;
     let destination = open(to, &source.form()).unwrap();
     let (found, totals) = scan(source);
+    found.skipped.iter().for_each(|(path, _)| destination.skipped(path));
     let mut copied = Copied {
         outcomes: BTreeMap::new(),
         conclusion: Conclusion::default(),
