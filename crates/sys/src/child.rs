@@ -96,9 +96,9 @@ pub fn write_without_waiting(stdin: &ChildStdin) -> io::Result<()> {
     uninterrupted(|| rustix::fs::fcntl_setfl(stdin, flags | OFlags::NONBLOCK))
 }
 
-/// Our stderr, for a child that may set what it has of it not to wait, as ssh does where that is no terminal: all who have
-/// the same opening of a pipe would no longer wait, and lose what has no room in it. It gets one of its own. What is no
-/// pipe, or may not be opened, is inherited.
+/// Our stderr, for a child that may set what it has of it not to wait, as ssh does where that is no terminal: all who
+/// have the same opening of a pipe would no longer wait, and lose what has no room in it. It gets one of its own. What
+/// is no pipe, or may not be opened, is inherited.
 pub fn stderr_apart() -> Stdio {
     opened_apart(io::stderr().as_fd()).map_or_else(Stdio::inherit, Stdio::from)
 }

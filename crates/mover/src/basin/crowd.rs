@@ -13,8 +13,8 @@ const THROTTLED: f64 = 0.2;
 /// Something waited for a disk during less than this share: so little explains nothing.
 const IDLE_DISK: f64 = 0.1;
 
-/// Whether most of what a stage waited for was a CPU: its threads waited, and ours for a CPU, for long enough to explain
-/// half of that. Then it is the share of the time, 0 to 1, in which something on this side's machine did.
+/// Whether most of what a stage waited for was a CPU: its threads waited, and ours for a CPU, for long enough to
+/// explain half of that. Then it is the share of the time, 0 to 1, in which something on this side's machine did.
 pub(super) fn explains(side: &SideAccounts, stage: Stage) -> Option<f64> {
     let row = side.stage(stage as u8);
     let waited = row.busy_nanos.saturating_sub(row.cpu_nanos);

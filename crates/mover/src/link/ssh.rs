@@ -9,9 +9,9 @@
 //! 4. [`bootstrap`] places our own static program at the far side.
 //! 5. [`deputy`] starts the program there that acts in our stead, and [`errand`] has what it and we say to each other.
 //!
-//! ssh's stderr is the user's (an opening of its own, where that is a pipe: ssh sets it not to wait): prompts and errors
-//! appear as they do without us. Nothing secret is on a command line or
-//! in an environment; what travels on stdin and stdout are fingerprints, and they are as true as ssh is.
+//! ssh's stderr is the user's (an opening of its own, where that is a pipe: ssh sets it not to wait): prompts and
+//! errors appear as they do without us. Nothing secret is on a command line or in an environment; what travels on stdin
+//! and stdout are fingerprints, and they are as true as ssh is.
 
 use std::time::Duration;
 
