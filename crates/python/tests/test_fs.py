@@ -261,6 +261,10 @@ def test_a_file_that_changes_behind_its_copy_is_not_removed_by_a_move_and_named(
     copied: list[str] = []
 
     def and_write(source: str, there: str, **kwargs: object) -> None:
+        if "pairs" in kwargs:
+            # Only which places these are: nothing is copied.
+            usual(source, there, **kwargs)
+            return
         # What was copied before and did not change is gone by now.
         left = [name for name in copied if name != "d0/f3" and (run7 / name).exists()]
         assert left == []
@@ -289,6 +293,8 @@ def test_a_file_that_changes_behind_its_copy_is_not_removed_by_a_move_and_named(
 
     def and_replace(source: str, there: str, **kwargs: object) -> None:
         usual(source, there, **kwargs)
+        if "pairs" in kwargs:
+            return
         before = (daemon.root / "a").stat()
         (daemon.root / "new").write_bytes(b"newer")
         os.utime(daemon.root / "new", ns=(before.st_atime_ns, before.st_mtime_ns))
