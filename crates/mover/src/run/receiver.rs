@@ -54,7 +54,7 @@ pub struct ReceiveRun {
     is_held_back: AtomicBool,
     clock: Clock,
     held: Mutex<NumberMap<EntryId, HeldContent>>,
-    /// Entries whose partial is being begun, and who waits for that.
+    /// Paths of entries whose partial is being begun, and who waits for that.
     beginning: Mutex<BTreeSet<RelativePath>>,
     begun: Condvar,
     decisions: Queue<Decide>,
