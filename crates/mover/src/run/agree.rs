@@ -339,7 +339,7 @@ fn missing(run: &impl Party, who: &str, wait: Wait<'_>) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::endpoint::feed::{Pushed, Taker};
     use crate::endpoint::flow_destination::NullFlows;
@@ -448,7 +448,7 @@ mod tests {
 
     /// What was said, for who looks.
     #[derive(Clone, Default)]
-    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+    pub(in crate::run) struct Said(pub(in crate::run) Arc<Mutex<Vec<TransferMessage>>>);
 
     impl Outbox for Said {
         fn say(&self, _: TransferNumber, message: TransferMessage) {

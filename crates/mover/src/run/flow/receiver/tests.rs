@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::failure::START_THREAD;
+use crate::run::agree::tests::Said;
 use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
 use crate::run::thread::scarce;
 use thalweg_wire::message::{LENGTH_BYTES, Message, Until};
@@ -129,18 +130,6 @@ impl FlowDestination for Unfinished {
     }
 
     fn close(&self, _: bool) {}
-}
-
-/// Keeps what is said.
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<TransferMessage>>>);
-
-impl Outbox for Said {
-    fn say(&self, _: TransferNumber, message: TransferMessage) {
-        lock(&self.0).push(message);
-    }
-
-    fn work(&self) {}
 }
 
 /// Each of 5 KB: as many as may be in one message are too long for it, and the sender waited for them for ever.
