@@ -59,6 +59,28 @@ fn packs_count_as_chunks_do() {
 }
 
 #[test]
+fn the_first_stream_that_is_up_leaves_small_files_to_those_that_come() {
+    let now = Duration::ZERO;
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let limits = sender::Limits::for_path(&terms, None);
+    let mut sender = Sender::new(terms, limits);
+    let EntryId(first) = sender.offer((0..300).map(|at| file(&at.to_string(), 10)).collect());
+    [0, 1].into_iter().for_each(|stream| assert!(sender.stream_up(stream)));
+    let wants = (first..first + 300).map(|id| (EntryId(id), Want::Whole)).collect();
+    sender.hear(Say::Want(wants)).unwrap();
+    let pack = |sender: &mut Sender| {
+        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+        sender.pack_sent(0, &ids, &ids);
+        ids
+    };
+    let first = pack(&mut sender);
+    assert_eq!(first.len(), 10, "300 files for 32 streams");
+    sender.hear(ack(first[0], 0)).unwrap();
+    assert_eq!(pack(&mut sender).len(), 145, "two came, and have half each");
+}
+
+#[test]
 fn without_a_depth_all_may_be_under_way() {
     let (mut sender, _) = wanted(None, vec![file("large", 100 * CHUNK)]);
     for chunk in 0..100 {
