@@ -10,8 +10,9 @@
 //!
 //! Substitution decides where it can: it sees stages in each other's company and changes one thing at a time. But who
 //! takes an end away also takes the work that its host had with it: where the accounts of the whole way say that a CPU
-//! was used up, they decide, and so they do where the gain is small and both they and the parts alone name one other
-//! stage: transfers that are cut off at different moments differ by as much. Where ends make no difference, the
+//! was used up, they decide, and so they do where both they and the parts alone name one other stage, and the gain is
+//! small, or the end is far faster alone than the way: transfers that are cut off at different moments, or lose their
+//! packets at others, differ by as much. Where ends make no difference, the
 //! accounts of the way without ends tell hosts and network apart. What is left is decided by the accounts of the whole
 //! way, then by the parts alone. Pure: nothing here measures.
 
@@ -376,11 +377,13 @@ pub fn find(measured: &Measurements) -> Finding {
     };
     // A wire that was not measured may be too slow for that: then what the others do alone says nothing.
     let by_alone = measured.ways.wire.rate().and_then(|_| narrowest_of(&rows, &Stage::ALL));
+    let full = measured.ways.full.bits();
     let is_outvoted = |(stage, gain): &(Stage, Option<f64>)| {
+        let is_far_faster_alone = || full.is_some_and(|full| !may_hold_back(&rows, &[*stage], full));
         by_accounts.is_some()
             && by_accounts == by_alone
             && by_accounts != Some(*stage)
-            && gain.is_some_and(|gain| gain < GAIN_SURE)
+            && gain.is_some_and(|gain| gain < GAIN_SURE || is_far_faster_alone())
     };
     let by_substitution = by_substitution.filter(|found| !is_outvoted(found));
     let witnesses: Vec<(Witness, Stage)> = [
@@ -460,7 +463,7 @@ fn narrowest_of(rows: &[Row], of: &[Stage]) -> Option<Stage> {
 }
 
 /// Whether one of these is alone slow enough to hold back a way of this rate, in bits a second, or is not known
-/// to be fast: a gain without both ends is chance where each lets far more through.
+/// to be fast: a gain without it is chance where each lets far more through.
 fn may_hold_back(rows: &[Row], of: &[Stage], bits_per_s: f64) -> bool {
     let rates = rows.iter().filter(|row| of.contains(&row.stage)).map(|row| row.alone.rate());
     let mut rates = rates.map(|rate| rate.map_or(0.0, |rate| rate.bits_per_s));

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use thalweg_wire::account::{ProcessAccount, SideAccounts, StageAccount};
+use thalweg_wire::account::{ProcessAccount, SideAccounts, StageAccount, StreamAccount};
 
 fn rate(gbit: f64) -> Reading {
     Reading::Rate(Rate::of_series((gbit * 1e9 / 8.0) as u64, 1.0, 1, &[]))
@@ -169,6 +169,57 @@ fn a_small_gain_does_not_stand_against_accounts_and_parts_that_agree() {
     // A large one does.
     measured.ways = measurements(parts, [9.0, 8.8, 2.1, 2.0]).ways;
     assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
+}
+
+/// Seen on a link that loses packets: five times as fast without a source that alone was 600 times as fast as the way.
+#[test]
+fn a_gain_without_an_end_that_is_far_faster_alone_does_not_stand_against_accounts_and_parts_that_agree() {
+    let mut parts = WIDE;
+    (parts[0], parts[5], parts[6]) = (78.1, 31.6, 31.0);
+    let mut measured = measurements(parts, [0.282, 0.084, 0.662, 0.127]);
+    measured.ways.wire = rate(0.4);
+    assert_eq!(find(&measured).narrowest, Some(Stage::SourceStorage), "who else could say");
+    let stream = StreamAccount {
+        congestion: "cubic".to_owned(),
+        busy_nanos: 9_900_000_000,
+        sent_bytes: 1_000_000_000,
+        retransmitted_bytes: 25_000_000,
+        cwnd_bytes: 30_000,
+        acked_bytes: 975_000_000,
+        send_buffer_bytes: 4 << 20,
+        ..StreamAccount::default()
+    };
+    let sending = StageAccount {
+        stage: Step::Send as u8,
+        threads: 1,
+        items: 1000,
+        bytes: 1_000_000_000,
+        busy_nanos: 100_000_000,
+        output_nanos: 9_800_000_000,
+        ..StageAccount::default()
+    };
+    let side = |stages, streams| SideAccounts {
+        elapsed_nanos: 10_000_000_000,
+        process: ProcessAccount { cores_milli: 4000, ..ProcessAccount::default() },
+        stages,
+        streams,
+        ..SideAccounts::default()
+    };
+    measured.evidence = Some(Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1_000_000_000,
+        entries: 1,
+        is_linked: true,
+        streams: 1,
+        sender: side(vec![sending], vec![stream]),
+        receiver: side(Vec::new(), Vec::new()),
+        ..Evidence::default()
+    });
+    let found = find(&measured);
+    assert_eq!((found.narrowest, found.decided_by), (Some(Stage::Network), Some(Witness::Accounts)));
+    // Not where it could hold back.
+    measured.parts.read = rate(0.5);
+    assert_eq!(find(&measured).narrowest, Some(Stage::SourceStorage));
 }
 
 /// Seen on one machine, with the source in the page cache: alone the disk that is written is the widest of all, and the
