@@ -203,9 +203,12 @@ impl Rig {
         let mut words = match deed {
             // Both runs by one plan: the longer one would be tuned, the other not.
             Deed::Copy => vec!["cp", "-q", "--no-tune", "--ticket", &ticket],
-            Deed::Probe => vec!["probe", "--json", "--no-profile", "--seconds", "10s", "--ticket", &ticket],
+            Deed::Probe => vec!["probe", "--json", "--no-profile", "--ticket", &ticket],
         };
-        if deed == Deed::Copy {
+        if deed == Deed::Probe {
+            // Of the copy's options it has this one.
+            words.extend(scenario.args.windows(2).filter(|pair| pair[0] == "--streams").flatten());
+        } else {
             words.extend(scenario.args);
             for throttle in throttles {
                 match throttle {
@@ -223,11 +226,14 @@ impl Rig {
             self.start(client, "a", &words, "client-state", throttles, fs::File::create(&said)?.into())?;
         let status = self.wait(&mut copy, throttles);
         copy.end();
-        ensure!(status?, "it failed: {}", fs::read_to_string(&said).unwrap_or_default());
+        let is_whole = status?;
         if deed == Deed::Probe {
-            let why = serde_json::from_str(&fs::read_to_string(&said)?)?;
+            // What it could not measure it says, and answers by the rest.
+            let said = fs::read_to_string(&said)?;
+            let why = serde_json::from_str(&said).with_context(|| format!("it failed: {said}"))?;
             return Ok(Answer { seconds: began.elapsed().as_secs_f64(), why, path_cpu_s_per_gb: None });
         }
+        ensure!(is_whole, "it failed: {}", fs::read_to_string(&said).unwrap_or_default());
         let output = Command::new(&self.thalweg)
             .args(["why", "--json", "--state"])
             .arg(&state)
