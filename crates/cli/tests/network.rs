@@ -526,39 +526,8 @@ fn streams_that_cannot_be_dialled_say_why() {
     assert!(!said.contains("link lost") && !said.contains("link is back"), "{said}");
 }
 
-/// At 5 kB/s a frame of 64 KiB takes 13 s.
-#[test]
-fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
-    std::thread::scope(|scope| {
-        for is_push in [true, false] {
-            scope.spawn(move || {
-                let scratch = Scratch::in_memory();
-                for name in ["from", "to"] {
-                    std::fs::create_dir(scratch.path(name)).unwrap();
-                }
-                std::fs::write(scratch.path("from/file"), support::noise(1, 80 << 10)).unwrap();
-                let export = scratch.path(if is_push { "to" } else { "from" });
-                let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
-                let ticket = scratch.path("ticket").display().to_string();
-                let options =
-                    ["cp", "--json", "--bwlimit", "5KB/s", "--request", "64KiB", "--chunk", "64KiB"];
-                let command =
-                    with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket", &ticket]);
-                let command = match is_push {
-                    true => with(with(command, [scratch.path("from/")]), [daemon.place("data", "")]),
-                    false => with(with(command, [daemon.place("data", "")]), [scratch.path("to")]),
-                };
-                let ran = Running::start(command).end(LIMIT).expect(0);
-                assert!(!ran.stdout.contains("link-lost"), "{}", ran.stdout);
-                assert_same(&scratch.path("from"), &scratch.path("to"));
-            });
-        }
-    });
-}
-
-/// At that rate a piece has 64 KiB: the second one waits for 13 s.
-#[test]
-fn a_rate_so_low_that_a_piece_of_a_stream_takes_longer_than_a_stall_is_no_stall() {
+/// A file of 80 KiB at 5 kB/s, to a daemon and from it, both of which bear 5 s of a stall: the link stands all the while.
+fn goes_slowly_without_a_stall(command: &str, options: &[&str]) {
     std::thread::scope(|scope| {
         for is_push in [true, false] {
             scope.spawn(move || {
@@ -572,9 +541,8 @@ fn a_rate_so_low_that_a_piece_of_a_stream_takes_longer_than_a_stall_is_no_stall(
                 let export = scratch.path(if is_push { "to" } else { "from" });
                 let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
                 let (ticket, place) = (scratch.path("ticket"), daemon.place("data", "file"));
-                let options = ["stream", "--json", "--bwlimit", "5KB/s", "--until-size", "80KiB"];
-                let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket"]);
-                let command = with(command, [&ticket]);
+                let both = [command, "--json", "--bwlimit", "5KB/s", "--stall-timeout", "5s", "--ticket"];
+                let command = with(with(with(scratch.thalweg(), both), [&ticket]), options);
                 let command = match is_push {
                     true => with(with(command, [&from]), [&place]),
                     false => with(with(command, [&place]), [&to]),
@@ -585,6 +553,18 @@ fn a_rate_so_low_that_a_piece_of_a_stream_takes_longer_than_a_stall_is_no_stall(
             });
         }
     });
+}
+
+/// At 5 kB/s a frame of 64 KiB takes 13 s.
+#[test]
+fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
+    goes_slowly_without_a_stall("cp", &["--request", "64KiB", "--chunk", "64KiB"]);
+}
+
+/// At that rate a piece has 64 KiB: the second one waits for 13 s.
+#[test]
+fn a_rate_so_low_that_a_piece_of_a_stream_takes_longer_than_a_stall_is_no_stall() {
+    goes_slowly_without_a_stall("stream", &["--until-size", "80KiB"]);
 }
 
 /// All that move data have streams that are spread.
