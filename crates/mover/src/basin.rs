@@ -27,6 +27,9 @@ mod slow;
 // Heat that slowed CPUs.
 mod heat;
 
+// CPUs of the machines, and quotas of control groups.
+mod cpu;
+
 // CPUs that others had.
 mod crowd;
 
