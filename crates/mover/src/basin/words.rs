@@ -18,7 +18,17 @@ const FULL: f64 = 0.9;
 ///
 /// A rate is what a stage lets through while it is busy, so it stands with the share of the time in which it was; the
 /// gain is one of the whole transfer's time, and not the ratio of the two rates.
+///
+/// Behind it another one, where nothing could move for a while: shares of a time of which that is part look small.
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
+    let said = of_stages(evidence, verdict);
+    match evidence.outages.sentence(evidence.seconds()) {
+        Some(outages) => format!("{said} {outages}"),
+        None => said,
+    }
+}
+
+fn of_stages(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
     if evidence.content_bytes() == 0 {
         return nothing_moved(evidence, verdict);

@@ -1,6 +1,6 @@
 //! What a side tells of its time: the accounts of its stages, and what the machine says; and both sides' together.
 
-use crate::basin::Evidence;
+use crate::basin::{Evidence, Outages};
 use crate::stage::{Accounts, Stage};
 use std::time::{Duration, Instant};
 use thalweg_sys::energy::{self, Energy};
@@ -54,6 +54,8 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         concurrency: settings.concurrency,
         window_bytes: settings.window_bytes,
         socket_bytes_max: limits.map_or((0, 0), |limits| (limits.tcp_rmem[2], limits.tcp_wmem[2])),
+        // Who has the link knows of them.
+        outages: Outages::default(),
         sender,
         receiver,
     }
