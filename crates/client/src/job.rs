@@ -587,7 +587,7 @@ impl Job {
             }
         }
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
-            routes::learn(state, &route, *learned);
+            routes::learn(state, &route, &ByHand::of(wishes), *learned);
         }
         if let Ok(report) = &result {
             tell(&report.evidence);

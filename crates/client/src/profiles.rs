@@ -33,6 +33,9 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// How the words of [`ByHand`] begin that are of the way.
 const WORDS_OF_WAY: [&str; 4] = ["cipher ", "tls ", "via ", "bind "];
 
+/// How those begin that change nothing of what a path carries.
+const WORDS_BESIDE_PATH: [&str; 4] = ["chunk ", "request ", "concurrency ", "disk "];
+
 /// What of a copy was turned by hand and not planned; nothing, mostly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByHand(Vec<String>);
@@ -140,6 +143,13 @@ impl ByHand {
     pub fn of_way(&self) -> ByHand {
         let is_of_way = |word: &&String| WORDS_OF_WAY.iter().any(|name| word.starts_with(name));
         ByHand(self.0.iter().filter(is_of_way).cloned().collect())
+    }
+
+    /// Whether the path was used as a copy uses it that nobody turned by hand, so that what it carried says something of
+    /// others. Not where a window is small, a card was chosen, or what travels is compressed or compared.
+    pub fn leaves_path(&self) -> bool {
+        let is_beside = |word: &String| WORDS_BESIDE_PATH.iter().any(|name| word.starts_with(name));
+        self.0.iter().all(is_beside)
     }
 
     /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is
