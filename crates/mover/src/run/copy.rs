@@ -418,6 +418,8 @@ struct Job<'a> {
     evidence_at: Instant,
     /// The session of the attempt that is under way, and the outages that it had had before.
     session: Option<(Arc<Session>, Outages)>,
+    /// Round-trip time of its path; `None`: within this machine, or not known yet.
+    rtt: Option<Duration>,
     /// When the attempt that is under way was looked at last.
     looked_at: Option<Instant>,
     /// What was seen of times in which this process stood still.
@@ -467,6 +469,7 @@ impl<'a> Job<'a> {
             beginnings: Vec::new(),
             evidence_at: Instant::now(),
             session: None,
+            rtt: None,
             looked_at: None,
             stillness: Outages::default(),
             removed: Arc::default(),
@@ -517,6 +520,7 @@ impl Job<'_> {
     ) -> Result<Report> {
         let (client, number) = self.connect(far)?;
         self.session = Some((client.session.clone(), client.session.outages()));
+        self.rtt = Some(client.rtt);
         let result = work(self, &client, number);
         client.conclude(number, result.as_ref().err());
         result
