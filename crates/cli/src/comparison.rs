@@ -17,7 +17,9 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
         {
             String::new()
         }
-        Compared::CutOff => "; not held against a prediction: it took more than one attempt".to_owned(),
+        Compared::CutOff => {
+            "; not held against a prediction: it took more than one attempt, or stood still".to_owned()
+        }
         Compared::RateChanged => {
             "; not held against a prediction: its rate was changed on the way".to_owned()
         }

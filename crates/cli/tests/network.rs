@@ -377,6 +377,20 @@ fn stands_still(is_push: bool, is_client: bool) {
     // A daemon forgets nobody for so short a time, and a client that comes back finds its session.
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     wire.assert_exact();
+    if !is_client && ran.number("attempts") == 1 {
+        assert_outage_teaches_nothing(&wire, &ran);
+    }
+}
+
+/// The time without a link is told, and nobody takes it for what the way costs.
+fn assert_outage_teaches_nothing(wire: &Wire, ran: &Ran) {
+    let finished = ran.finished();
+    let outages = &finished["evidence"]["outages"];
+    assert!(outages["count"].as_u64() >= Some(1) && outages["lost_nanos"].as_u64() > Some(0), "{outages}");
+    let sentence = finished["sentence"].as_str().unwrap_or_default();
+    assert!(sentence.contains("the link was lost"), "{sentence}");
+    assert_eq!(finished["prediction"]["missing"], "cut-off");
+    assert!(!wire.scratch.path("client-state/profiles.json").exists());
 }
 
 #[test]

@@ -537,6 +537,9 @@ fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
         assert_eq!(streams, 1, "one core is what a part of one is counted as");
         assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{below}: {ran:?}");
         assert_eq!(ran.finished()["narrowest"]["cause"], "cpu-quota", "{below}: {ran:?}");
+        // They are those of the machine, of which the quota lets it have less than one.
+        let cores = &ran.finished()["evidence"]["sender"]["process"]["cores_milli"];
+        assert_eq!(*cores, 1000 * thalweg_sys::machine::cores_by_affinity(), "{below}: {ran:?}");
     }
 }
 

@@ -230,7 +230,7 @@ impl BetweenDaemons {
         let attempts = course.begun.max(report.attempts);
         // Another rate that is wanted here counts for what begins anew alone.
         let compared = profiles::compared(foreknown, report, verify, attempts, false);
-        Profiles::observe(state, &ends, wishes, report, attempts);
+        Profiles::observe(state, &ends, wishes, report, attempts, false);
         Some(compared)
     }
 

@@ -465,7 +465,7 @@ fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
 }
 
 #[cfg(test)]
-mod fields;
+pub(crate) mod fields;
 
 #[cfg(test)]
 mod tests {

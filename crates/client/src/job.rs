@@ -583,11 +583,11 @@ impl Job {
             let compared = profiles::compared(foreknown, report, verify, attempts, is_rate_changed);
             report.compared = Some(compared);
             if let Some(ends) = Ends::of(&self.from, &self.to) {
-                Profiles::observe(state, &ends, wishes, report, attempts);
+                Profiles::observe(state, &ends, wishes, report, attempts, is_rate_changed);
             }
         }
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
-            routes::learn(state, &route, *learned);
+            routes::learn(state, &route, &ByHand::of(wishes), *learned);
         }
         if let Ok(report) = &result {
             tell(&report.evidence);

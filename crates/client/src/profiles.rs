@@ -33,6 +33,9 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// How the words of [`ByHand`] begin that are of the way.
 const WORDS_OF_WAY: [&str; 4] = ["cipher ", "tls ", "via ", "bind "];
 
+/// How those begin that change nothing of what a path carries.
+const WORDS_BESIDE_PATH: [&str; 4] = ["chunk ", "request ", "concurrency ", "disk "];
+
 /// What of a copy was turned by hand and not planned; nothing, mostly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByHand(Vec<String>);
@@ -142,6 +145,13 @@ impl ByHand {
         ByHand(self.0.iter().filter(is_of_way).cloned().collect())
     }
 
+    /// Whether the path was used as a copy uses it that nobody turned by hand, so that what it carried says something of
+    /// others. Not where a window is small, a card was chosen, or what travels is compressed or compared.
+    pub fn leaves_path(&self) -> bool {
+        let is_beside = |word: &String| WORDS_BESIDE_PATH.iter().any(|name| word.starts_with(name));
+        self.0.iter().all(is_beside)
+    }
+
     /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is
     /// known of a way keeps copies with it apart.)
     #[must_use]
@@ -248,10 +258,19 @@ impl Profiles {
         self.history.of(&self.key_of(ends, by_hand), unix_seconds())
     }
 
-    /// Remembers a transfer that came to its end, if it teaches others; `attempts` as for [`compared`].
-    pub fn observe(state: &Path, ends: &Ends, wishes: &Wishes, report: &Report, attempts: u32) {
-        // One that was cut off and began again shows how long the outage was.
-        if attempts > 1 || !teaches(&report.totals) {
+    /// Remembers a transfer that came to its end, if it teaches others; `attempts` and `is_rate_changed` as for
+    /// [`compared`].
+    pub fn observe(
+        state: &Path,
+        ends: &Ends,
+        wishes: &Wishes,
+        report: &Report,
+        attempts: u32,
+        is_rate_changed: bool,
+    ) {
+        // One that was cut off shows how long the outage was, whether it began again or went on; and one whose rate was
+        // changed a mean of two rates, of which neither may be the way's.
+        if attempts > 1 || report.is_cut_off() || is_rate_changed || !teaches(&report.totals) {
             return;
         }
         let is_limit = |cause: Cause| matches!(cause, Cause::RateLimit | Cause::OperatorLimit);
@@ -414,7 +433,7 @@ pub fn compared(
     is_rate_changed: bool,
 ) -> Compared {
     let compared = match foreknown {
-        _ if attempts > 1 => Compared::CutOff,
+        _ if attempts > 1 || report.is_cut_off() => Compared::CutOff,
         _ if is_rate_changed => Compared::RateChanged,
         _ if !is_of_kind(&report.totals) => Compared::LittleMoved,
         Some(known) => known.compare(report),
@@ -507,6 +526,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use std::time::Duration;
+    use thalweg_mover::basin::Outages;
     use thalweg_mover::link::{Identity, KernelTls, ServerTrust, client_config};
     use thalweg_mover::run::client::TcpConnect;
     use thalweg_wire::hello::Cipher;
@@ -627,6 +647,35 @@ mod tests {
         // An export is one way as a whole.
         assert_eq!(of(Some("data"), "nvme/run7"), of(Some("data"), "hdd/run7"));
         assert_ne!(of(Some("data"), "nvme/run7"), of(Some("other"), "nvme/run7"));
+    }
+
+    #[test]
+    fn a_copy_that_was_held_up_or_turned_on_the_way_teaches_none_and_is_held_against_none() {
+        let state = tempfile::tempdir().unwrap();
+        let ends = Ends::of(&From::Zero(1), &To::Null).unwrap();
+        let wishes = Wishes::default();
+        let totals = Totals { done: 10, bytes_done: 1 << 30, bytes_received: 1 << 30, ..Totals::default() };
+        let passage = Passage { first_s: 1.0, first_bytes: 1 << 20, last_s: 9.0, seconds: 10.0 };
+        let came = |outages: Outages| {
+            let elapsed_nanos = 10_000_000_000;
+            let evidence = Evidence { elapsed_nanos, bytes: 1 << 30, entries: 10, outages, ..Evidence::default() };
+            Report { totals, evidence, passage, ..crate::events::fields::report() }
+        };
+        let knows = || Profiles::read(state.path()).of_ends(&ends, &ByHand::default()).is_some();
+        let lost = Outages { count: 1, lost_nanos: 5_000_000_000, still_nanos: 0 };
+        let still = Outages { still_nanos: 8_000_000_000, ..Outages::default() };
+        let none = Outages::default();
+        for (outages, attempts, is_rate_changed) in
+            [(lost, 1, false), (still, 1, false), (none, 2, false), (none, 1, true)]
+        {
+            let report = came(outages);
+            Profiles::observe(state.path(), &ends, &wishes, &report, attempts, is_rate_changed);
+            assert!(!knows(), "{outages:?}, {attempts}, {is_rate_changed}");
+            let compared = compared(None, &report, VerifyLevel::Written, attempts, is_rate_changed);
+            assert!(matches!(compared, Compared::CutOff | Compared::RateChanged), "{compared:?}");
+        }
+        Profiles::observe(state.path(), &ends, &wishes, &came(none), 1, false);
+        assert!(knows());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What routes did best with, kept in the state directory: `routes.json`.
 
+use crate::profiles::ByHand;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,8 +25,12 @@ pub fn known(state: &Path, route: &str) -> Option<Learned> {
     read(state).of(route, unix_seconds())
 }
 
-/// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
-pub fn learn(state: &Path, route: &str, learned: Learned) {
+/// Remembers it, unless it was learned with what was turned `by_hand`: the next copy is of another kind. What cannot be
+/// written is not worth a word: the next copy starts as this one did.
+pub fn learn(state: &Path, route: &str, by_hand: &ByHand, learned: Learned) {
+    if !by_hand.leaves_path() {
+        return;
+    }
     let _writing = lock(&WRITING);
     let mut routes = read(state);
     routes.learn(route, learned, unix_seconds());
@@ -67,16 +72,45 @@ fn read(state: &Path) -> Routes {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use thalweg_mover::run::copy::Wishes;
 
     #[test]
     fn what_was_learned_is_known_the_next_time() {
         let state = tempfile::tempdir().unwrap();
         assert_eq!(known(state.path(), "here to there"), None);
         let learned = Learned { streams: 6, rate_bits_per_s: 940_000_000, rtt: Duration::from_millis(20) };
-        learn(state.path(), "here to there", learned);
+        learn(state.path(), "here to there", &ByHand::default(), learned);
         assert_eq!(known(state.path(), "here to there"), Some(learned));
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
         forget(state.path(), "here to there");
         assert_eq!(known(state.path(), "here to there"), None);
+    }
+
+    /// Eight streams with a window of 64 KiB carry little; so does a slow card.
+    #[test]
+    fn what_was_turned_by_hand_and_bears_on_the_path_teaches_a_route_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let learned = Learned { streams: 8, rate_bits_per_s: 168_000_000, rtt: Duration::from_millis(20) };
+        let teaches = |turn: fn(&mut Wishes)| {
+            let mut wishes = Wishes::default();
+            turn(&mut wishes);
+            forget(state.path(), "here to there");
+            learn(state.path(), "here to there", &ByHand::of(&wishes), learned);
+            known(state.path(), "here to there").is_some()
+        };
+        let bear_on_it: [fn(&mut Wishes); 8] = [
+            |wishes| wishes.movement.asked.window_bytes = Some(64 << 10),
+            |wishes| wishes.movement.asked.streams = Some(1),
+            |wishes| wishes.movement.asked.depth = Some(1),
+            |wishes| wishes.movement.asked.yields = true,
+            |wishes| wishes.movement.asked.compress = true,
+            |wishes| wishes.movement.link.congestion = Some("reno".into()),
+            |wishes| wishes.movement.has_bind = true,
+            |wishes| wishes.movement.has_via = true,
+        ];
+        for turn in bear_on_it {
+            assert!(!teaches(turn));
+        }
+        assert!(teaches(|_| {}) && teaches(|wishes| wishes.movement.asked.chunk_bytes = Some(256 << 10)));
     }
 }

@@ -770,7 +770,7 @@ impl Legs {
         let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         lock(&self.course).begin(Instant::now());
         let report = job.run(&wishes, running.state, &watch, running.stop)?;
-        lock(&self.course).end(Instant::now(), report.attempts);
+        lock(&self.course).end(Instant::now(), report.is_cut_off());
         Ok(std::mem::take(&mut *lock(&heard)))
     }
 }

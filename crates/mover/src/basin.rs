@@ -27,6 +27,12 @@ mod slow;
 // Heat that slowed CPUs.
 mod heat;
 
+// Times in which nothing could move.
+mod outages;
+
+// CPUs of the machines, and quotas of control groups.
+mod cpu;
+
 // CPUs that others had.
 mod crowd;
 
@@ -49,6 +55,8 @@ pub mod energy;
 mod tests;
 
 pub use need::Cause;
+
+pub use outages::Outages;
 
 pub use path::rtt_seconds;
 
@@ -84,6 +92,9 @@ pub struct Evidence {
     pub window_bytes: Option<u64>,
     /// Most bytes that this system lets a socket's buffers grow to: receive, send; 0 if unknown.
     pub socket_bytes_max: (u64, u64),
+    /// Times in which nothing could move, whatever the stages let through.
+    #[serde(default)]
+    pub outages: Outages,
     /// Accounts of the sending side.
     pub sender: SideAccounts,
     /// Accounts of the receiving side.

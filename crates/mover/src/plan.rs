@@ -105,9 +105,14 @@ pub struct Learned {
 impl Learned {
     /// Whether it says anything about a path with this round-trip time: windows and streams go by it.
     fn holds_at(&self, rtt: Option<Duration>) -> bool {
-        let [one, other] = [self.rtt, rtt.unwrap_or_default()].map(|rtt| rtt.max(NEAR_RTT));
-        one.max(other) <= one.min(other).mul_f64(ROUND_TRIPS_ALIKE)
+        are_alike(self.rtt, rtt)
     }
+}
+
+/// Whether what was found at one round-trip time says anything of a path with the other, as it is now.
+fn are_alike(found: Duration, now: Option<Duration>) -> bool {
+    let [one, other] = [found, now.unwrap_or_default()].map(|rtt| rtt.max(NEAR_RTT));
+    one.max(other) <= one.min(other).mul_f64(ROUND_TRIPS_ALIKE)
 }
 
 /// What trials before any transfer found best for a way; `None`: no better than what is planned anyway.
@@ -134,9 +139,29 @@ pub struct Tuned {
     pub congestion: Option<String>,
     /// Content bits a second that it reached.
     pub rate_bits_per_s: u64,
+    /// Round-trip time that it was found at; `None`: within this machine, or by a version that did not keep it.
+    #[serde(default)]
+    pub rtt: Option<Duration>,
 }
 
 impl Tuned {
+    /// What of it holds on a path with this round-trip time: how a disk is used holds on any, the rest on one like that
+    /// which it was found on. The same name may be near today and far tomorrow.
+    #[must_use]
+    pub fn at(self, rtt: Option<Duration>) -> Tuned {
+        match self.rtt {
+            Some(found) if !are_alike(found, rtt) => Tuned {
+                io_depth: self.io_depth,
+                direct_source: self.direct_source,
+                direct_destination: self.direct_destination,
+                rate_bits_per_s: self.rate_bits_per_s,
+                rtt: self.rtt,
+                ..Tuned::default()
+            },
+            _ => self,
+        }
+    }
+
     /// Without what no trial can have found: for what was read from a file.
     pub fn within_bounds(self) -> Tuned {
         let is_request = |bytes: &u32| {
@@ -158,12 +183,14 @@ impl Tuned {
             depth: self.depth.filter(|depth| (1..=limits::DEPTH_MAX).contains(depth)),
             congestion: self.congestion.filter(|name| is_congestion_name(name)),
             rate_bits_per_s: self.rate_bits_per_s,
+            rtt: self.rtt,
         }
     }
 
     /// Without the congestion control, which is not permitted any more; `None` if nothing else was found.
     pub fn without_congestion(self) -> Option<Tuned> {
-        let nothing = Tuned { rate_bits_per_s: self.rate_bits_per_s, ..Tuned::default() };
+        let nothing =
+            Tuned { rate_bits_per_s: self.rate_bits_per_s, rtt: self.rtt, ..Tuned::default() };
         let rest = Tuned { congestion: None, ..self };
         (rest != nothing).then_some(rest)
     }
@@ -251,7 +278,9 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let known_rate = known_rate(asked, path);
     let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
     // What trials found was found without a rate to keep.
-    let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
+    let is_bound = asked.rate_bits_per_s.is_some() || asked.yields;
+    let tuned = path.tuned.clone().filter(|_| !is_bound).map(|tuned| tuned.at(path.rtt));
+    let tuned = tuned.as_ref();
     // On a near path what copies taught says nothing of streams.
     let is_learned = far.is_some() && path.learned().is_some();
     let tuned_streams = tuned.filter(|_| !is_learned).and_then(|tuned| Some((tuned.streams?, tuned.why())));
@@ -524,6 +553,7 @@ mod tests {
             depth: Some(8),
             congestion: Some("cubic".into()),
             rate_bits_per_s: 940_000_000,
+            rtt: None,
         };
         assert_eq!(tuned.clone().within_bounds(), tuned);
         let odd = Tuned { chunk_bytes: Some(256 << 10), depth: Some(0), ..tuned.clone() };
@@ -553,6 +583,40 @@ mod tests {
         // A rate that is to be kept wants small segments, whatever was found without one.
         let slow = Asked { rate_bits_per_s: Some(8_000_000), ..Asked::default() };
         assert_eq!(plan(&slow, &path).segment_bytes.value, 64 << 10);
+    }
+
+    #[test]
+    fn what_trials_found_at_another_round_trip_time_is_of_this_path_only_for_the_disks() {
+        let rtt = Duration::from_millis;
+        let found = Tuned {
+            streams: Some(6),
+            chunk_bytes: Some(16 << 20),
+            depth: Some(8),
+            congestion: Some("cubic".into()),
+            io_depth: Some(16),
+            rate_bits_per_s: 940_000_000,
+            rtt: Some(rtt(100)),
+            ..Tuned::default()
+        };
+        assert_eq!(found.clone().within_bounds(), found);
+        let at = |tuned: &Tuned, now: Duration| {
+            plan(&Asked::default(), &Path { tuned: Some(tuned.clone()), ..path(Some(now), 2) })
+        };
+        let alike = at(&found, rtt(120));
+        assert_eq!((alike.streams.value, alike.chunk_bytes.value, alike.depth.value), (6, 16 << 20, Some(8)));
+        for other in [Duration::from_micros(200), rtt(20), rtt(300)] {
+            let planned = at(&found, other);
+            let untuned = plan(&Asked::default(), &path(Some(other), 2));
+            assert_eq!(planned.streams, untuned.streams, "{other:?}");
+            assert_eq!((planned.chunk_bytes, planned.depth), (untuned.chunk_bytes, untuned.depth), "{other:?}");
+            assert_eq!((planned.congestion, planned.disk.io_depth.value), (None, 16), "{other:?}");
+        }
+        // Of what an earlier version left nobody knows where it was found.
+        let old: Tuned = serde_json::from_str(r#"{"streams":6,"rate_bits_per_s":940000000}"#).unwrap();
+        assert_eq!((old.rtt, at(&old, rtt(300)).streams.value), (None, 6));
+        // A congestion control was all that was found.
+        let alone = Tuned { congestion: Some("bbr".into()), rtt: Some(rtt(20)), ..Tuned::default() };
+        assert_eq!(alone.without_congestion(), None);
     }
 
     #[test]
@@ -599,6 +663,7 @@ mod tests {
             depth: Some(u32::MAX),
             congestion: Some("a b; reboot".into()),
             rate_bits_per_s: 1,
+            rtt: None,
         };
         assert_eq!(odd.within_bounds(), Tuned { rate_bits_per_s: 1, ..Tuned::default() });
     }

@@ -35,6 +35,14 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// CPUs that this process may run on: those online that its affinity allows, whatever quota its control group has. At
+/// least 1.
+pub fn cores_by_affinity() -> usize {
+    let allowed = rustix::thread::sched_getaffinity(None).map_or(0, |cpus| cpus.count());
+    // There are machines with more than fit in the set.
+    usize::try_from(allowed).ok().filter(|cpus| *cpus > 0).unwrap_or_else(cores)
+}
+
 fn shown(host: &[u8]) -> String {
     host.iter().map(|&byte| if byte.is_ascii_graphic() { char::from(byte) } else { '?' }).collect()
 }
@@ -70,7 +78,7 @@ mod tests {
 
     #[test]
     fn cpus_have_the_instructions_that_proc_tells_of() {
-        assert!(cores() >= 1);
+        assert!(cores() >= 1 && cores_by_affinity() >= cores());
         if cfg!(target_arch = "x86_64") {
             let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
             let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap();

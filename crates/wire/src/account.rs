@@ -128,7 +128,7 @@ pub struct ProcessAccount {
     pub read_bytes: u64,
     /// Bytes that this process caused to be written to a medium.
     pub written_bytes: u64,
-    /// CPUs that the machine lets it use, in thousandths.
+    /// CPUs that it may run on, in thousandths, whatever quota there is.
     pub cores_milli: u32,
     /// CPUs that its control group may use in the long run, in thousandths, if that is limited.
     pub quota_milli: Option<u32>,

@@ -12,7 +12,8 @@ use std::time::Duration;
 #[command(
     after_help = "Copies the source, or as much of it as takes some seconds, again and again into a scratch directory at the \
 destination: each candidate setting in turns with the one that is kept, one knob at a time. A change is kept only if it is \
-better beyond noise; at the end all changes together are measured against where it began. What was found is remembered, and \
+better beyond noise; where there are several, all together are measured at the end against where it began, if time and \
+bytes allow. What was found is remembered, and \
 later copies of this way start with it (`cp -n` says so); what is asked for on a command line counts for more, and `--no-tune` \
 starts without it. Nothing else is changed at either side.\n\n\
 Exits with 0, also where nothing was found better."

@@ -87,6 +87,7 @@ fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     let search = search(args, &knobs, &mut trials)?;
     let untuned = plan::plan(&plan::Asked::default(), &path);
     let found = trials.rate_of(&search).and_then(|rate| knobs.found(search.kept(), &untuned, rate as u64));
+    let found = found.map(|found| Tuned { rtt: path.rtt, ..found });
     let has_changed = search.kept() != search.start();
     if has_changed && !args.dry_run {
         way.remember(found.as_ref());
@@ -145,6 +146,7 @@ impl Way<'_> {
         let profiles = Profiles::read(self.state);
         let tuned =
             profiles.of(&self.job.from, &self.job.to, &self.by_hand).and_then(|way| way.tuned.clone());
+        let tuned = tuned.map(|tuned| tuned.at(path.rtt));
         let learned = self.route.as_ref().and_then(|route| routes::known(self.state, route));
         let path = plan::Path { tuned: tuned.clone(), learned, ..path.clone() };
         (plan::plan(&plan::Asked::default(), &path), tuned.unwrap_or_default())

@@ -260,7 +260,7 @@ fn agreed() -> Agreed {
     Agreed { sender: signed.clone(), receiver: signed }
 }
 
-fn report() -> Report {
+pub(crate) fn report() -> Report {
     Report {
         totals: Totals::default(),
         agreed: Some(agreed()),

@@ -35,10 +35,10 @@ impl Course {
         self.began.get_or_insert(now);
     }
 
-    /// That is over, with so many attempts.
-    pub(super) fn end(&mut self, now: Instant, attempts: u32) {
+    /// That is over; whether it was [cut off](thalweg_mover::run::copy::Report::is_cut_off).
+    pub(super) fn end(&mut self, now: Instant, is_cut_off: bool) {
         self.ended = Some(now);
-        self.is_cut_off |= attempts > 1;
+        self.is_cut_off |= is_cut_off;
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let expected = Expected::begin(&legs, wishes, root, began)?;
         lock(&legs.course).begin(began + Duration::from_secs(2));
         lock(&legs.course).begin(began + Duration::from_secs(3));
-        lock(&legs.course).end(began + Duration::from_secs(12), of_leg);
+        lock(&legs.course).end(began + Duration::from_secs(12), of_leg > 1);
         Some(expected.end(&legs, (summary, of_direct), wishes, root))
     }
 

@@ -1,5 +1,6 @@
 //! Whether the threads of a side waited for a CPU and not for a disk: then a read that took long was no slow disk.
 
+use super::cpu;
 use crate::stage::Stage;
 use thalweg_wire::account::SideAccounts;
 
@@ -8,8 +9,8 @@ const CROWDED: f64 = 0.5;
 /// Threads of ours did, all together, for this share of the time: what others wait for is not ours.
 const OURS: f64 = 0.2;
 /// Out of what a control group allows for more than this share of the time: that explains it, and has a name of its
-/// own.
-const THROTTLED: f64 = 0.2;
+/// own, whoever had used it up.
+const THROTTLED: f64 = 0.5;
 /// Something waited for a disk during less than this share: so little explains nothing.
 const IDLE_DISK: f64 = 0.1;
 
@@ -29,6 +30,7 @@ fn of(side: &SideAccounts) -> Option<f64> {
     let share = |nanos: Option<u64>| Some((nanos? as f64 / seconds).min(1.0));
     let process = &side.process;
     let (cpu, io) = (share(process.cpu_pressure_nanos)?, share(process.io_pressure_nanos)?);
-    let (ours, throttled) = (share(Some(process.runnable_nanos))?, share(Some(process.throttled_nanos))?);
+    let ours = share(Some(process.runnable_nanos))?;
+    let throttled = cpu::throttled_seconds(side) * 1e9 / seconds;
     (cpu > CROWDED && io < IDLE_DISK && ours > OURS && throttled < THROTTLED).then_some(cpu)
 }

@@ -1,6 +1,6 @@
 //! The time that a transfer would take if one resource were all there is.
 
-use super::{Evidence, Narrow, Where, crowd, heat, path, slow};
+use super::{Evidence, Narrow, Where, cpu, crowd, heat, path, slow};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
@@ -146,10 +146,6 @@ const RECEIVING: [Stage; 6] =
 /// Stages of the thread that makes things durable.
 const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
 
-/// A control group that was out of CPU for this share of the time explains whatever waits.
-const THROTTLED: f64 = 0.2;
-/// A CPU that is busy for this share of the time is used up: the rest are moments in which nobody was ready.
-const USED_UP: f64 = 0.85;
 /// A rate limit that was met to this share is what limits, if it was waited for at all: during more than the second
 /// share.
 const AT_LIMIT: f64 = 0.93;
@@ -179,7 +175,7 @@ impl Part {
         // Of threads that read back side by side the time of one is booked, and the CPU time of all: it has its share
         // of that, which is more where they are more than there are CPUs.
         let threads = match stage {
-            Stage::ReadBack => f64::from(row.threads.max(1)).min(cores(side)),
+            Stage::ReadBack => f64::from(row.threads.max(1)).min(cpu::usable(side)),
             _ => 1.0,
         };
         Part {
@@ -224,7 +220,7 @@ impl Pool {
 /// Resources with a need.
 pub(super) fn needs(evidence: &Evidence) -> Vec<Need> {
     let mut needs = of_pools(&pools(evidence), evidence);
-    needs.extend(of_cpu(evidence));
+    needs.extend(cpu::needs(evidence));
     needs.extend(of_limits(evidence, None));
     needs.extend(path::need(evidence));
     needs.retain(|need| need.seconds > 0.0);
@@ -253,7 +249,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
     let mut needs = of_pools(&pools, evidence);
     needs.extend(of_limits(evidence, Some(gone)).into_iter().filter(|need| need.cause != gone.cause));
     let is_same_cpu = |need: &Need| gone.cause == need.cause && gone.place == need.place;
-    needs.extend(of_cpu(evidence).into_iter().filter(|need| !is_same_cpu(need)));
+    needs.extend(cpu::needs(evidence).into_iter().filter(|need| !is_same_cpu(need)));
     match gone.cause {
         // The others are the path.
         Cause::SlowStream | Cause::SlowCard => {
@@ -336,45 +332,6 @@ fn is_sync_slow(evidence: &Evidence) -> bool {
     let times = sync.items + record.items + conclude.items;
     let all = sync.busy_nanos as f64 + record.busy_nanos as f64 + conclude.busy_nanos as f64;
     least as f64 * times as f64 > all * 0.5
-}
-
-/// CPUs that a side may use, at least 1.
-fn cores(side: &SideAccounts) -> f64 {
-    (f64::from(side.process.cores_milli) / 1e3).max(1.0)
-}
-
-fn of_cpu(evidence: &Evidence) -> Vec<Need> {
-    let seconds = evidence.seconds();
-    let used = |side: &SideAccounts| (side.process.user_nanos + side.process.system_nanos) as f64 / 1e9;
-    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
-    let is_one = evidence.is_one_machine();
-    let mut needs = Vec::new();
-    for (side, place) in [(sender, Where::Source), (receiver, Where::Destination)] {
-        let Some(quota) = side.process.quota_milli else { continue };
-        let need = (used(side) / (f64::from(quota.max(1)) / 1e3)).min(seconds);
-        let throttled = side.process.throttled_nanos as f64 / 1e9;
-        let is_used_up = throttled > seconds * THROTTLED && need > seconds * 0.5;
-        let weight = if is_used_up { seconds * 2.0 } else { need * 0.9 };
-        let place = if evidence.is_linked { place } else { Where::Both };
-        needs.push(Need { stage: None, place, cause: Cause::CpuQuota, seconds: need, weight });
-        if !evidence.is_linked {
-            return needs;
-        }
-    }
-    let mut machine = |used: f64, cores: f64, place: Where| {
-        let need = (used / cores).min(seconds);
-        let weight = if need > seconds * USED_UP { seconds * 1.5 } else { need * 0.9 };
-        needs.push(Need { stage: None, place, cause: Cause::Cpu, seconds: need, weight });
-    };
-    match (evidence.is_linked, is_one) {
-        (true, true) => machine(used(sender) + used(receiver), cores(sender), Where::Both),
-        (false, _) => machine(used(sender), cores(sender), Where::Both),
-        (true, false) => {
-            machine(used(sender), cores(sender), Where::Source);
-            machine(used(receiver), cores(receiver), Where::Destination);
-        }
-    }
-    needs
 }
 
 /// What holds a transfer back on purpose; with `gone`, if that were infinitely wide.

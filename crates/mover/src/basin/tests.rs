@@ -9,6 +9,9 @@ mod machines;
 /// CPUs that heat slowed.
 mod heat;
 
+// CPUs of the machines, and quotas of control groups.
+mod cpu;
+
 // CPUs that others had.
 mod crowd;
 

@@ -2,7 +2,7 @@
 
 use super::slow::{self, Slow};
 use super::width::{self, Width};
-use super::{Cause, Evidence, Narrow, Verdict, Where, crowd, heat, path};
+use super::{Cause, Evidence, Narrow, Verdict, Where, cpu, crowd, heat, path};
 use crate::failure::counted;
 use crate::stage::Stage;
 use std::net::IpAddr;
@@ -18,7 +18,17 @@ const FULL: f64 = 0.9;
 ///
 /// A rate is what a stage lets through while it is busy, so it stands with the share of the time in which it was; the
 /// gain is one of the whole transfer's time, and not the ratio of the two rates.
+///
+/// Behind it another one, where nothing could move for a while: shares of a time of which that is part look small.
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
+    let said = of_stages(evidence, verdict);
+    match evidence.outages.sentence(evidence.seconds()) {
+        Some(outages) => format!("{said} {outages}"),
+        None => said,
+    }
+}
+
+fn of_stages(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
     if evidence.content_bytes() == 0 {
         return nothing_moved(evidence, verdict);
@@ -155,11 +165,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::SourceCpu | Cause::DestinationCpu => format!("it computes, enough for {rate}"),
         Cause::Cpu if is_full => format!("it is used up at {rate}"),
         Cause::Cpu => format!("it would be enough for {rate}"),
-        Cause::CpuQuota => {
-            let side = if narrow.place == Where::Destination { &evidence.receiver } else { &evidence.sender };
-            let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
-            format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
-        }
+        Cause::CpuQuota => by_quota(evidence, narrow, &rate),
         Cause::RateLimit => limited(evidence, narrow, &rate),
         Cause::OperatorLimit => by_operator(evidence, narrow),
         Cause::Link => carried(evidence, is_full, &rate),
@@ -198,6 +204,17 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
 
 fn is_reading(narrow: &Narrow) -> bool {
     [Stage::Read, Stage::ReadBack].iter().any(|stage| narrow.stage == stage.name())
+}
+
+/// A quota of a control group, and whether it is ours alone.
+fn by_quota(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
+    let side = if narrow.place == Where::Destination { &evidence.receiver } else { &evidence.sender };
+    let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
+    let enough = match cpu::is_quota_of_others(evidence, narrow.place) {
+        true => "most of which went to other work in it; what was left is",
+        false => "which is",
+    };
+    format!("its control group may use {quota:.2} of a CPU, {enough} enough for {rate}")
 }
 
 /// A rate limit: as it was asked for, if one of now explains it.

@@ -1,7 +1,7 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
 use crate::basin::times::Passage;
-use crate::basin::{Evidence, Verdict};
+use crate::basin::{Evidence, Outages, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::left_alone::LeftAlone;
 use crate::endpoint::simulated::ArraySpec;
@@ -14,6 +14,7 @@ use crate::retry::attempts::{Attempts, Policy};
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};
+use crate::run::session::Session;
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink, chance};
 use serde::{Deserialize, Serialize};
@@ -415,11 +416,25 @@ struct Job<'a> {
     beginnings: Vec<Beginning>,
     /// When evidence was told last.
     evidence_at: Instant,
+    /// The session of the attempt that is under way, and the outages that it had had before.
+    session: Option<(Arc<Session>, Outages)>,
+    /// Round-trip time of its path; `None`: within this machine, or not known yet.
+    rtt: Option<Duration>,
+    /// When the attempt that is under way was looked at last.
+    looked_at: Option<Instant>,
+    /// What was seen of times in which this process stood still.
+    stillness: Outages,
     /// Source files removed so far.
     removed: Arc<AtomicU64>,
 }
 
 impl Report {
+    /// Whether the time that it took says nothing of how long others take: it was tried again, or for a while nothing
+    /// could move.
+    pub fn is_cut_off(&self) -> bool {
+        self.attempts > 1 || self.evidence.outages.is_any()
+    }
+
     /// The last look at its beginning that was in the first half of the time in which its content came: of what it had
     /// shown, what says most of the rest.
     pub fn early(&self) -> Option<&Beginning> {
@@ -453,6 +468,10 @@ impl<'a> Job<'a> {
             passage: None,
             beginnings: Vec::new(),
             evidence_at: Instant::now(),
+            session: None,
+            rtt: None,
+            looked_at: None,
+            stillness: Outages::default(),
             removed: Arc::default(),
         }
     }
@@ -476,6 +495,7 @@ impl Job<'_> {
     }
 
     fn attempt(&mut self) -> Result<Report> {
+        self.looked_at = None;
         match (self.from, self.to) {
             (From::Far(..), To::Far(..)) => {
                 let cause = "both places are far: run thalweg at one of them";
@@ -499,6 +519,8 @@ impl Job<'_> {
         work: impl FnOnce(&mut Self, &Client, TransferNumber) -> Result<Report>,
     ) -> Result<Report> {
         let (client, number) = self.connect(far)?;
+        self.session = Some((client.session.clone(), client.session.outages()));
+        self.rtt = Some(client.rtt);
         let result = work(self, &client, number);
         client.conclude(number, result.as_ref().err());
         result

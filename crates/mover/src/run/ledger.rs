@@ -1,11 +1,12 @@
 //! What a side tells of its time: the accounts of its stages, and what the machine says; and both sides' together.
 
-use crate::basin::Evidence;
+use crate::basin::{Evidence, Outages};
 use crate::stage::{Accounts, Stage};
 use std::time::{Duration, Instant};
 use thalweg_sys::energy::{self, Energy};
 use thalweg_sys::heat::{self, Heat};
 use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
+use thalweg_sys::machine;
 use thalweg_wire::account::{DiskAccount, EnergyAccount, ProcessAccount, SideAccounts, StreamAccount};
 
 /// Time between two tellings of where the time goes.
@@ -53,6 +54,8 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         concurrency: settings.concurrency,
         window_bytes: settings.window_bytes,
         socket_bytes_max: limits.map_or((0, 0), |limits| (limits.tcp_rmem[2], limits.tcp_wmem[2])),
+        // Who has the link knows of them.
+        outages: Outages::default(),
         sender,
         receiver,
     }
@@ -133,7 +136,8 @@ impl Ledger {
             involuntary_switches: now.involuntary_switches.saturating_sub(then.involuntary_switches),
             read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
             written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
-            cores_milli: u32::try_from(thalweg_sys::machine::cores()).unwrap_or(1).saturating_mul(1000),
+            // Without the quota, which is an account of its own.
+            cores_milli: u32::try_from(machine::cores_by_affinity()).unwrap_or(1).saturating_mul(1000),
             quota_milli: quota.quota_milli,
             throttled_nanos: nanos(throttled(&quota).saturating_sub(throttled(&self.quota))),
             throttled_count: quota.throttled_count.saturating_sub(self.quota.throttled_count),

@@ -5,6 +5,7 @@
 //! waits any longer ([`Session::close`]). Each stream has two threads: one asks the senders of the session
 //! for work, one hands frames to its receivers; a direction that is not used costs a sleeping thread.
 
+use crate::basin::Outages;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{ControlHandle, ControlLimits, Fingerprint, FrameBuffer, StopHandle, statement_tie};
@@ -159,6 +160,8 @@ struct State {
     /// Why something could not be said that the peer waits for: see [`SessionOutbox`].
     unsaid: Option<Failure>,
     lost_at: Option<Instant>,
+    /// Those that are over.
+    outages: Outages,
     /// Of the link that was lost last nothing came any more.
     fell_silent: bool,
     heard_at: Option<Instant>,
@@ -198,6 +201,12 @@ impl State {
             }
         }
         lanes + shared
+    }
+
+    /// Since when there is no link, if there is none. One that fell silent carried nothing since it was heard last.
+    fn without_link_since(&self) -> Option<Instant> {
+        let silent_since = self.heard_at.filter(|_| self.fell_silent);
+        self.lost_at.map(|lost| silent_since.unwrap_or(lost))
     }
 
     /// The link is another, or gone: the peer says all of it again.
@@ -587,6 +596,16 @@ impl Session {
     /// Since when there is no link, if there is none.
     pub fn lost_since(&self) -> Option<Instant> {
         self.lock().lost_at
+    }
+
+    /// How often its link was lost so far and for how long in all, with the time that it is lost now.
+    pub fn outages(&self) -> Outages {
+        let state = self.lock();
+        let mut outages = state.outages;
+        if let Some(since) = state.without_link_since() {
+            outages.lost(since.elapsed());
+        }
+        outages
     }
 
     /// Whether the link was lost because nothing came of it any more, as in an outage. Else its other end was closed:

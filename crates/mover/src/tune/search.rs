@@ -8,8 +8,8 @@
 //!    early.
 //! 3. Where steps have an order the search goes on in a direction while that is better, in long steps first, and turns
 //!    once. Then comes the next knob.
-//! 4. At the end all that was kept is measured once more against where it began, the same way. What is not better then
-//!    is given back as a whole.
+//! 4. At the end, where more than one candidate was kept, all of them are measured once more against where it began,
+//!    the same way. What is not better then is given back as a whole. Where the search is stopped before, they stay.
 //!
 //! Guaranteed: no setting outside the ladders is ever measured; each step of a knob is a candidate at most once, so the
 //! search ends and never comes back to what it refused; a failure of a candidate refuses it. Not guaranteed: the best

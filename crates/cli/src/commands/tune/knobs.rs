@@ -349,6 +349,7 @@ mod tests {
             depth: Some(8),
             congestion: Some("reno".into()),
             rate_bits_per_s: 8_000_000,
+            rtt: None,
         };
         assert_eq!(found, expected);
         assert_eq!(found.clone().within_bounds(), found);

@@ -1,6 +1,7 @@
 //! What is said of it: shares, gains, and how certain they are.
 
 use super::*;
+use std::time::Duration;
 
 #[test]
 fn what_is_certain_of_a_factor_is_what_the_path_has_carried() {
@@ -72,6 +73,23 @@ fn where_nothing_moved_no_rate_is_told_and_an_idle_stage_took_none_of_the_time()
     let all =
         "most of that time took the CPU of this machine (90 % busy); without it the transfer would take ";
     assert!(busy.contains(all) && busy.contains(". To turn: more or faster CPUs"), "{busy}");
+}
+
+/// Five of six minutes the link was down: what the disk gave took little of all that time.
+#[test]
+fn a_time_in_which_nothing_could_move_is_told_behind_the_narrowest() {
+    let mut evidence = Evidence { elapsed_nanos: 360_000_000_000, ..evidence() };
+    works(&mut evidence.sender, Stage::Read, 90_000, 400);
+    let without = verdict(&evidence).sentence;
+    assert!(without.starts_with("read at the source: its disk gives ") && !without.contains("Nothing"), "{without}");
+    evidence.outages.lost(Duration::from_secs(300));
+    let told = "Nothing could move for a while: the link was lost 1 time, for 300.0 of 360.0 s.";
+    assert_eq!(verdict(&evidence).sentence, format!("{without} {told}"));
+    evidence.outages.stood_still(Duration::from_secs(12));
+    assert!(verdict(&evidence).sentence.ends_with("; thalweg stood still for 12.0 of 360.0 s."));
+    // Where nothing was moved at all, it is told as well.
+    let evidence = Evidence { bytes: 0, ..evidence };
+    assert!(verdict(&evidence).sentence.contains("Nothing could move for a while: the link"));
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub struct LeftOut {
 pub enum Compared {
     /// Both.
     Told(Box<Comparison>),
-    /// It took more than one attempt: what the earlier ones did is in its time, and not in its totals.
+    /// It took more than one attempt: what the earlier ones did is in its time, and not in its totals. Or for a while
+    /// nothing could move.
     CutOff,
     /// Its rate was changed on the way.
     RateChanged,

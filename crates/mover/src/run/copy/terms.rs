@@ -23,11 +23,11 @@ impl Job<'_> {
         self.wishes.trial.is_some()
     }
 
-    /// What trials found, where nothing else bounds the rate.
+    /// What trials found for a path like this one, where nothing else bounds the rate.
     pub(super) fn tuned(&self) -> Option<Tuned> {
         let movement = &self.wishes.movement;
         let is_bound = movement.rate.bytes_per_s().is_some() || movement.asked.yields;
-        let tuned = self.wishes.remembered.tuned.clone().filter(|_| !is_bound)?;
+        let tuned = self.wishes.remembered.tuned.clone().filter(|_| !is_bound)?.at(self.rtt);
         let is_out = movement.link.congestion.is_some() || self.is_tuned_congestion_refused;
         Some(Tuned { congestion: tuned.congestion.filter(|_| !is_out), ..tuned })
     }

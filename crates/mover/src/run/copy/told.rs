@@ -2,7 +2,7 @@
 
 use super::{BEGINNING, Beginning, Job, Movement, Report, Sources};
 use crate::basin::times::Passage;
-use crate::basin::{self, Evidence, Verdict};
+use crate::basin::{self, Evidence, Outages, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
@@ -15,6 +15,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::Totals;
+
+/// Looks that are so far apart say that the process was stopped: they wait for no file system and no disk.
+const STOOD_STILL: Duration = Duration::from_secs(5);
 
 impl Job<'_> {
     pub(super) fn measure_sender(&mut self, run: &SendRun) {
@@ -131,6 +134,8 @@ impl Job<'_> {
         self.note_beginning(&evidence);
         if let Some(sink) = &self.watch.evidence {
             sink(&evidence);
+            // A disk that holds up who hears it does not stop the copy.
+            self.looked_at = Some(Instant::now());
         }
     }
 
@@ -186,12 +191,27 @@ impl Job<'_> {
             window_bytes: asked.window_bytes,
         };
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
-        ledger::evidence(&settings, entries, sender, receiver)
+        Evidence { outages: self.outages(), ..ledger::evidence(&settings, entries, sender, receiver) }
+    }
+
+    /// Of this attempt the outages of its link, of all of the copy the times in which we stood still.
+    fn outages(&self) -> Outages {
+        let of_link = self.session.as_ref().map(|(session, before)| session.outages().since(*before));
+        Outages { still_nanos: self.stillness.still_nanos, ..of_link.unwrap_or_default() }
+    }
+
+    /// Looks come about ten times a second.
+    fn note_look(&mut self) {
+        let since = self.looked_at.replace(Instant::now()).map(|last| last.elapsed());
+        if let Some(still) = since.filter(|since| *since >= STOOD_STILL) {
+            self.stillness.stood_still(still);
+        }
     }
 
     /// `came_bytes`: what stands verified and was not there from an earlier attempt. How long it took to read that
     /// again says nothing of how content comes.
     fn note_progress(&mut self, came_bytes: u64) {
+        self.note_look();
         self.watch.meter.came(came_bytes);
         let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);

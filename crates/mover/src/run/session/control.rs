@@ -87,13 +87,13 @@ impl Session {
             (state.control, state.epoch) = (Some(handle), epoch);
             state.forget_early();
             state.failed = None;
-            let heard_at = state.heard_at.replace(Instant::now());
+            let lost = state.without_link_since().map(|since| since.elapsed());
+            (state.lost_at, state.fell_silent, state.heard_at) = (None, false, Some(Instant::now()));
+            if let Some(lost) = lost {
+                state.outages.lost(lost);
+            }
             (state.peer_address, state.rtt) = (peer_address, rtt);
             state.usual_congestion = usual_congestion;
-            // One that fell silent is given up only when there is another: it carried nothing since it was heard last.
-            let fell_silent = std::mem::take(&mut state.fell_silent);
-            let silent_since = heard_at.filter(|_| fell_silent);
-            let lost = state.lost_at.take().map(|lost| silent_since.unwrap_or(lost));
             let transfers: Vec<_> = state.transfers.values().cloned().collect();
             (transfers, lost)
         };
@@ -104,7 +104,7 @@ impl Session {
         self.tell_failed();
         drop(gate);
         if let Some(lost) = was_lost {
-            (self.events)(Event::LinkUp(lost.elapsed()));
+            (self.events)(Event::LinkUp(lost));
         }
         Ok(())
     }
