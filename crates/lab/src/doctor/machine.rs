@@ -115,8 +115,7 @@ impl Machine {
             virtualisation: virtualisation(roots, field(&["flags"]).is_some(), &cpu_flags),
             container: container(roots, &mounts),
             is_privileged: capabilities & CAPABILITY_SYS_ADMIN != 0 && !settings_are_read_only,
-            // The kernel shows this setting in its first network namespace only (net/core/sysctl_net_core.c).
-            is_first_namespace: roots.sysctl("net.core.netdev_max_backlog").exists(),
+            is_first_namespace: is_first_namespace(roots),
             cpus: Cpus::of(roots, &info, &status),
             cpu_model: field(&["model name", "Processor", "CPU part"]).unwrap_or_else(|| "unknown".into()),
             cpu_flags,
@@ -207,6 +206,12 @@ impl Machine {
             told("kernel settings", settings.into(), "needs CAP_SYS_ADMIN and a writable /proc/sys"),
         ]
     }
+}
+
+/// Whether this network namespace is the kernel's first: there alone it shows this setting
+/// (net/core/sysctl_net_core.c).
+pub fn is_first_namespace(roots: &Roots) -> bool {
+    roots.sysctl("net.core.netdev_max_backlog").exists()
 }
 
 /// The first number in a text.

@@ -2,6 +2,8 @@
 
 mod changes;
 
+mod elsewhere;
+
 mod findings;
 
 mod kernel;
