@@ -504,6 +504,20 @@ fn what_was_tried_and_did_not_help_is_told_and_nothing_is_changed() {
     assert_eq!(event["changes"].as_array().map(Vec::len), Some(0), "{event:#}");
 }
 
+/// By one who may write none of them, in a tree that he owns.
+#[test]
+fn what_may_not_be_changed_from_here_is_told_with_its_reason_and_is_no_success() {
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    std::fs::write(scratch.path("machine/proc/self/status"), "CapEff:\t0000000000000000\n").expect("write");
+    let before = facts(&scratch, "machine");
+    let told = Running::start(doctor(&scratch, "machine", "--apply")).end(LIMIT).expect(2).stdout;
+    let line = "net.core.rmem_max = 212992 (2147483647 is wanted): NOT DONE: root may change it";
+    assert!(told.lines().any(|told| told == line), "{told}");
+    assert!(!told.contains("nothing to change") && !told.contains("--undo"), "{told}");
+    assert_eq!(facts(&scratch, "machine"), before);
+}
+
 /// Who may neither read all of it nor change it: each is said with its reason, and nothing is changed.
 #[test]
 fn who_may_not_is_told_of_each_what_could_not_be_done() {

@@ -90,7 +90,8 @@ fn applied(
         true => Ok(()),
         false => all(trials.unwrap_or_default().iter().map(tried)),
     };
-    let done = change::apply(roots, report, probes, &state(args)?)?;
+    let mut done = change::apply(roots, report, probes, &state(args)?)?;
+    done.extend(change::out_of_reach(report));
     let exit = exit_of(&done).worst(measured(probes));
     let told = tried.and_then(|()| match args.json {
         true => json::line(

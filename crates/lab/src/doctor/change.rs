@@ -223,6 +223,21 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Settings that are to be changed, and that nobody may change from here: each with where it could be.
+pub fn out_of_reach(report: &Report) -> Vec<Done> {
+    let is_setting = |finding: &&Finding| SYSCTLS.iter().any(|sysctl| sysctl.key == finding.name);
+    let is_left = |finding: &&Finding| finding.verdict == Verdict::Change && finding.remedy.is_none();
+    let told = |finding: &Finding| {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_default();
+        Done {
+            what: finding.name.clone(),
+            now: format!("= {} ({} is wanted)", shown(&finding.current), shown(&finding.wanted)),
+            trouble: Some(shown(&finding.scope)),
+        }
+    };
+    report.findings.iter().filter(is_setting).filter(is_left).map(told).collect()
+}
+
 /// Whether these changes have put the profile of tuned where it belongs.
 pub fn has_profile(roots: &Roots, done: &[Done]) -> bool {
     let path = profile_path(roots).display().to_string();

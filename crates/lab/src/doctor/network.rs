@@ -186,7 +186,10 @@ fn of_device(
 fn line(device: &Device, rate: Option<u64>) -> Finding {
     let name = format!("{} line", device.name);
     let Some(rate) = rate else {
-        let why = "the driver does not say how fast the line is";
+        let why = match device.has_hardware() {
+            true => "the driver does not say how fast the line is",
+            false => "no card is seen beneath it, and what a device in memory says of its speed is nobody's line",
+        };
         return Finding::unseen(Subject::Network, name, why);
     };
     let slaves = device.beneath.join(", ");

@@ -12,7 +12,7 @@ mod machines;
 
 mod theirs;
 
-use super::change::{Done, apply, has_profile, undo};
+use super::change::{Done, apply, has_profile, out_of_reach, undo};
 use super::congestion::DEFAULT;
 use super::measure::{Card, DiskSpeed, Probes, Way};
 use super::path_mtu::PathMtu;

@@ -56,7 +56,11 @@ fn an_arm_machine_is_called_a_guest_by_its_firmware_and_hardware_by_nothing() {
 #[test]
 fn a_limited_process_is_told_how_many_of_the_cpus_it_has() {
     let told = |allowed: &str, quota: &str| {
-        let tree = Tree::with(&[("sys/class/net/ens1f0/speed", "100000"), ("sys/fs/cgroup/cpu.max", quota)]);
+        let tree = Tree::with(&[
+            ("sys/class/net/ens1f0/speed", "100000"),
+            ("sys/class/net/ens1f0/device/numa_node", "0"),
+            ("sys/fs/cgroup/cpu.max", quota),
+        ]);
         let cpu = |number| format!("processor\t: {number}\nmodel name\t: a model\nflags\t\t: fpu aes\n");
         tree.put("proc/cpuinfo", &(0..64).map(cpu).collect::<String>());
         tree.put("proc/self/status", &format!("CapEff:\t0\nCpus_allowed_list:\t{allowed}"));
@@ -83,6 +87,7 @@ fn a_limited_process_is_told_how_many_of_the_cpus_it_has() {
 fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     let tree = Tree::with(&[
         ("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456"),
+        ("proc/sys/net/ipv4/tcp_window_scaling", "0"),
         ("proc/self/status", "CapEff:\t00000000a80425fb"),
         (
             "proc/self/mountinfo",
@@ -98,14 +103,20 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     assert!(
         finding(&report, "container").current.as_deref().is_some_and(|name| name.contains("layered root"))
     );
+    // What its end of a pair of devices in memory says of speed is nobody's line.
+    let line = finding(&report, "eth0 line");
+    assert!(line.verdict == Verdict::Unseen && line.why.contains("no card"), "{line:?}");
     let buffer = finding(&report, "net.ipv4.tcp_rmem");
-    assert!(buffer.verdict == Verdict::Change && buffer.remedy.is_none());
+    assert!(buffer.verdict == Verdict::Depends && buffer.remedy.is_none(), "{buffer:?}");
     assert!(buffer.scope.as_deref().is_some_and(|scope| scope.contains("--sysctl")));
     let backlog = finding(&report, "net.core.netdev_max_backlog");
     assert!(backlog.verdict == Verdict::Unseen && backlog.why.contains("is not there"), "{backlog:?}");
     assert_eq!(finding(&report, "CPUs of the control group").current.as_deref(), Some("1.50"));
     assert_eq!(finding(&report, "memory of the control group").current.as_deref(), Some("2048 MiB"));
     assert!(apply(&tree.roots(), &report, &Probes::default(), &tree.state()).expect("apply").is_empty());
+    let left = out_of_reach(&report);
+    assert!(left.len() == 1 && left[0].what == "net.ipv4.tcp_window_scaling", "{left:?}");
+    assert!(left[0].trouble.as_ref().is_some_and(|why| why.contains("--sysctl")), "{left:?}");
     assert!(!tree.0.path().join("etc").exists());
 }
 
