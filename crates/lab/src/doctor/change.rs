@@ -244,6 +244,11 @@ pub fn has_profile(roots: &Roots, done: &[Done]) -> bool {
     done.iter().any(|one| one.what == path && one.now == WRITTEN && one.trouble.is_none())
 }
 
+/// Whether tuned is installed, which alone makes something of the profile.
+pub fn has_tuned(roots: &Roots) -> bool {
+    ["sbin", "bin", "local/sbin"].iter().any(|place| roots.usr.join(place).join("tuned-adm").exists())
+}
+
 /// Whether what has to do with settings may be done here, by who has this record of them, if any.
 fn check_is_here(
     operation: &str,
