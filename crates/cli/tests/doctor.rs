@@ -20,7 +20,7 @@ use thalweg_lab::wrap::wrap;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Twelve runs of some five seconds, or six of ten, on a machine that has other things to do.
+/// Twenty runs of some five seconds, or ten of ten, on a machine that has other things to do.
 const PROOF_LIMIT: Duration = Duration::from_secs(900);
 
 /// A machine of files below `name`.
