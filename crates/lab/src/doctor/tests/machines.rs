@@ -120,6 +120,42 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     assert!(!tree.0.path().join("etc").exists());
 }
 
+#[test]
+fn a_container_is_known_by_its_marks_and_a_machine_that_has_a_root_of_layers_is_none() {
+    let layers = ("proc/self/mountinfo", "900 800 0:90 / / rw,relatime - overlay overlay rw,lowerdir=/a");
+    let kept_by = |files: &[(&str, &str)]| {
+        let report = Tree::with(files).report(&Probes::default(), &[]);
+        finding(&report, "container").current.clone().expect("it is told")
+    };
+    assert_eq!(kept_by(&[]), "none");
+    assert_eq!(kept_by(&[(".dockerenv", "")]), "docker");
+    assert_eq!(kept_by(&[("proc/1/environ", "PATH=/bin\0container=lxc\0TERM=dumb\0")]), "lxc");
+    assert_eq!(kept_by(&[("proc/1/environ", "PATH=/bin\0incontainer=lxc\0")]), "none");
+    assert!(kept_by(&[layers]).contains("layered root"));
+    // As a live system: the kernel's own processes are seen in no container with processes of its own.
+    assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd")]), "none");
+    assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd"), (".dockerenv", "")]), "docker");
+}
+
+/// Who starts a container may mount those of its network so that they can be written.
+#[test]
+fn settings_of_the_network_may_be_changed_where_their_own_mount_allows_it() {
+    let remedies = |mounts: &str| {
+        let tree = Tree::with(STOCK);
+        tree.put("proc/self/mountinfo", mounts);
+        tree.put("proc/sys/net/ipv4/tcp_window_scaling", "0");
+        let report = tree.report(&Probes::default(), &[]);
+        ["net.ipv4.tcp_window_scaling", "net.core.rmem_max"].map(|key| finding(&report, key).remedy.is_some())
+    };
+    let read_only = "9 8 0:5 / /proc rw - proc proc rw\n10 9 0:5 /sys /proc/sys ro,nosuid - proc proc rw";
+    assert_eq!(remedies("9 8 0:5 / /proc rw - proc proc rw"), [true, true]);
+    assert_eq!(remedies(read_only), [false, false]);
+    let net = format!("{read_only}\n11 10 0:5 /sys/net /proc/sys/net rw,nosuid - proc proc rw");
+    assert_eq!(remedies(&net), [true, false]);
+    // What is mounted over that again hides it.
+    assert_eq!(remedies(&format!("{net}\n12 11 0:5 /sys/net /proc/sys/net ro - proc proc rw")), [false, false]);
+}
+
 /// What limits a job, a user or a unit around it does not stand at its own group.
 #[test]
 fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
