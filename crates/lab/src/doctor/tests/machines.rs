@@ -161,7 +161,7 @@ fn settings_of_the_network_may_be_changed_where_their_own_mount_allows_it() {
 fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
     let told = |files: &[(&str, &str)]| {
         let report = Tree::with(files).report(&Probes::default(), &[]);
-        let current = |name: &str| finding(&report, name).current.clone().expect("it is told");
+        let current = |name: &str| finding(&report, name).current.clone().unwrap_or("unseen".into());
         (current("CPUs of the control group"), current("memory of the control group"))
     };
     let are = |cpus: &str, memory: &str| (cpus.to_owned(), memory.to_owned());
@@ -191,7 +191,9 @@ fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
         ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000"),
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ];
-    assert_eq!(told(&container), are("1.50", "no limit"));
+    assert_eq!(told(&container), are("1.50", "unseen"));
+    let empty = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+    assert_eq!(told(&[container.as_slice(), &[empty]].concat()), are("1.50", "no limit"));
     // A daemon that is not told how much it may have goes by the same.
     let bytes = |files: &[(&str, &str)]| group_memory_bytes(&Tree::with(files).roots());
     assert_eq!((bytes(&around), bytes(&version_1), bytes(&container)), (Some(1 << 30), Some(2 << 30), None));
@@ -202,7 +204,7 @@ fn what_slows_a_group_its_disks_and_its_tasks_is_told_too() {
     let told = |files: &[(&str, &str)]| {
         let report = Tree::with(files).report(&Probes::default(), &[]);
         ["memory that slows the control group", "I/O of the control group", "tasks of the control group"]
-            .map(|name| finding(&report, name).current.clone().expect("it is told"))
+            .map(|name| finding(&report, name).current.clone().unwrap_or("unseen".into()))
     };
     let version_2 = [
         ("proc/self/cgroup", "0::/a/b"),
@@ -220,8 +222,9 @@ fn what_slows_a_group_its_disks_and_its_tasks_is_told_too() {
         ("sys/fs/cgroup/blkio/job/blkio.throttle.write_bps_device", "8:0 1000"),
         ("sys/fs/cgroup/blkio/blkio.throttle.read_iops_device", "8:0 7"),
     ];
-    assert_eq!(told(&version_1), ["no limit", "8:0 riops=7 wbps=1000", "40"]);
-    assert_eq!(told(&[]), ["no limit"; 3]);
+    assert_eq!(told(&version_1), ["unseen", "8:0 riops=7 wbps=1000", "40"]);
+    assert_eq!(told(&[]), ["unseen"; 3]);
+    assert_eq!(told(&[("sys/fs/cgroup/cgroup.controllers", "cpu io memory pids")]), ["no limit"; 3]);
 }
 
 #[test]
