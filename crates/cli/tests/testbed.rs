@@ -397,6 +397,12 @@ fn a_check_says_what_it_could_not_measure() {
     assert!(told.contains("--  forward: rate: where packets are lost"), "{told}");
     assert!(told.contains(" jitter: standard deviation of the round trip time"), "{told}");
     assert!(told.contains(" back: ") && !told.contains("--  back:") && told.contains("CPU-s/GB"), "{told}");
+    testbed.do_it("set", &["--loss", "100%"]);
+    let all_lost = testbed.do_it("check", &[]);
+    let told = String::from_utf8_lossy(&all_lost.stdout).into_owned();
+    assert!(told.contains("--  round trip time: no packet can come back"), "{told}");
+    // What the wire lost by itself is in the exit code as well.
+    assert!(told.contains(" forward: ") && all_lost.status.code() != Some(3), "{all_lost:?}");
 }
 
 #[test]

@@ -53,6 +53,8 @@ mod beliefs;
 
 mod next_start;
 
+mod elsewhere;
+
 pub mod change;
 
 mod proofs;

@@ -28,7 +28,7 @@ pub struct DoctorArgs {
     pub ipv6: bool,
     /// Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate
     /// of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change
-    /// only that. Needs root and takes up to two minutes for each trial
+    /// only that. Needs root and takes up to three minutes for each trial
     #[arg(long, conflicts_with = "undo")]
     pub prove: bool,
     /// With --prove, share of packets that the path loses at random, up to 0.05 [default: what this machine sent again

@@ -14,7 +14,7 @@ use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict};
 use thalweg_lab::doctor::{devices, examine, line_rate_bits_per_s, loss_to_prove_with};
-use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path, of_io, shown_path};
 use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
@@ -62,8 +62,15 @@ pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
 
 /// Whether all that was named could be measured.
 fn measured(probes: &Probes) -> Exit {
-    let is_missing = matches!(probes.way, Some(Err(_))) || probes.disks.values().any(|disk| disk.is_err());
-    if is_missing { Exit::Partial } else { Exit::Done }
+    if not_measured(probes).is_empty() { Exit::Done } else { Exit::Partial }
+}
+
+/// What was named and could not be measured, each with the reason.
+fn not_measured(probes: &Probes) -> Vec<String> {
+    let way = probes.way.iter().filter_map(|way| way.as_ref().err());
+    let way = way.map(|why| format!("the path of --to: could not connect to {why}; buffers stay as they are"));
+    let disks = probes.disks.iter().filter_map(|(path, disk)| Some((path, disk.as_ref().err()?)));
+    way.chain(disks.map(|(path, why)| format!("the disk of {}: {why}", shown_path(path.as_os_str().as_encoded_bytes())))).collect()
 }
 
 fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
@@ -90,16 +97,23 @@ fn applied(
         true => Ok(()),
         false => all(trials.unwrap_or_default().iter().map(tried)),
     };
-    let done = change::apply(roots, report, probes, &state(args)?)?;
+    let mut done = change::apply(roots, report, probes, &state(args)?)?;
+    done.extend(change::out_of_reach(report));
     let exit = exit_of(&done).worst(measured(probes));
+    let missing = not_measured(probes);
     let told = tried.and_then(|()| match args.json {
         true => json::line(
-            &json!({"event": "doctor-applied", "trials": trials, "changes": done, "exit": exit.code()}),
+            &json!({
+                "event": "doctor-applied", "trials": trials, "changes": done, "not_measured": missing, "exit": exit.code(),
+            }),
         ),
-        false if done.is_empty() => out::line(nothing_to_change(trials)),
         false => {
+            all(missing.iter().map(|what| format!("not measured: {what}")))?;
+            if done.is_empty() {
+                return out::line(nothing_to_change(trials));
+            }
             all(done.iter().map(changed))?;
-            all(what_next(&done, change::has_profile(roots, &done)))
+            all(what_next(&done, change::has_profile(roots, &done), change::has_tuned(roots)))
         }
     });
     out::answered(told, exit)
@@ -114,9 +128,15 @@ fn nothing_to_change(trials: Option<&[Trial]>) -> &'static str {
     }
 }
 
-/// What to do after these changes.
-fn what_next(done: &[Done], has_profile: bool) -> Option<String> {
+/// What to do after these changes. `has_tuned`: who would activate a profile is installed.
+fn what_next(done: &[Done], has_profile: bool, has_tuned: bool) -> Option<String> {
     let back = "take all of it back: thalweg doctor --undo";
+    if has_profile && !has_tuned {
+        return Some(format!(
+            "tuned is not installed, so nobody reads the profile {PROFILE}: without it rings and governor are set by hand; \
+             {back}"
+        ));
+    }
     if has_profile {
         return Some(format!(
             "activate the profile: tuned-adm profile {PROFILE}; {back}, after tuned has let go of the profile"
@@ -377,18 +397,30 @@ mod tests {
     fn what_was_named_and_could_not_be_measured_is_in_the_exit_code() {
         assert_eq!(measured(&Probes::default()), Exit::Done);
         let way = Some(Err("far:1: Connection refused".to_owned()));
-        assert_eq!(measured(&Probes { way, ..Probes::default() }), Exit::Partial);
+        assert_eq!(measured(&Probes { way: way.clone(), ..Probes::default() }), Exit::Partial);
         let disks = [(PathBuf::from("/full"), Err("too little room".to_owned()))].into();
-        assert_eq!(measured(&Probes { disks, ..Probes::default() }), Exit::Partial);
+        let probes = Probes { way, disks, ..Probes::default() };
+        assert_eq!(measured(&probes), Exit::Partial);
+        let told = not_measured(&probes).join("\n");
+        for words in ["could not connect to far:1: Connection refused", "the disk of /full: too little room"] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert_eq!(not_measured(&Probes::default()), [""; 0]);
     }
 
     #[test]
     fn a_profile_is_to_be_activated_only_where_it_was_written() {
         let refused = done(Some("Permission denied"));
-        assert_eq!(what_next(std::slice::from_ref(&refused), false), None);
+        assert_eq!(what_next(std::slice::from_ref(&refused), false, true), None);
         assert_eq!(changed(&refused), "a.setting = 1 (was 0): NOT DONE: Permission denied");
-        let next = |has_profile| what_next(&[done(None), refused.clone()], has_profile).expect("words");
-        assert!(next(true).contains("tuned-adm profile thalweg-dtn") && next(true).contains("--undo"));
-        assert!(!next(false).contains("tuned-adm") && next(false).contains("--undo"));
+        let next = |has_profile, has_tuned| {
+            what_next(&[done(None), refused.clone()], has_profile, has_tuned).expect("words")
+        };
+        let activate = next(true, true);
+        assert!(activate.contains("tuned-adm profile thalweg-dtn") && activate.contains("--undo"));
+        let without = next(true, false);
+        assert!(without.contains("tuned is not installed") && without.contains("--undo"), "{without}");
+        assert!(!without.contains("tuned-adm"), "{without}");
+        assert!(!next(false, true).contains("tuned-adm") && next(false, true).contains("--undo"));
     }
 }

@@ -282,17 +282,25 @@ fn down(args: &DownArgs) -> Result<Exit> {
         true => registry.list()?.into_iter().map(|found| found.name).collect(),
         false => vec![args.which.name.clone()],
     };
-    remove_each(&names, |name| registry.down(name))?;
+    if names.is_empty() {
+        out::line(&format!("there is no testbed in {}", registry.place()))?;
+    }
+    remove_each(&names, &registry.place(), |name| registry.down(name))?;
     Ok(Exit::Done)
 }
 
-/// One that cannot be removed does not keep the others: the first is the answer, further ones are told.
-fn remove_each(names: &[String], mut remove: impl FnMut(&str) -> Result<Option<Removed>>) -> Result<()> {
+/// One that cannot be removed does not keep the others: the first is the answer, further ones are told. `place`: where
+/// they are looked for.
+fn remove_each(
+    names: &[String],
+    place: &str,
+    mut remove: impl FnMut(&str) -> Result<Option<Removed>>,
+) -> Result<()> {
     let mut first = None;
     for name in names {
         match remove(name) {
             Ok(Some(removed)) => out::line(&format!("testbed `{name}` {}", removed_words(removed)))?,
-            Ok(None) => out::line(&format!("there is no testbed `{name}`"))?,
+            Ok(None) => out::line(&format!("there is no testbed `{name}` in {place}"))?,
             Err(mut failure) => {
                 failure.cause = format!("testbed `{name}`: {}", failure.cause);
                 match &first {
@@ -561,7 +569,7 @@ mod tests {
     fn one_that_cannot_be_removed_does_not_keep_the_others() {
         let names = ["a", "b", "c", "d"].map(str::to_owned);
         let mut asked = Vec::new();
-        let failure = remove_each(&names, |name| {
+        let failure = remove_each(&names, "here", |name| {
             asked.push(name.to_owned());
             match name {
                 "a" => Ok(Some(Removed::default())),

@@ -9,11 +9,16 @@
 //! call a kill came at, and however often it was applied: what stands there now is as it was before, or ours, which
 //! [`undo`] puts back, or somebody else's. That is left to them, and told.
 //!
+//! Both are for one network namespace and one record: in another namespace, or where what is there was written by an
+//! [`apply`] of which there is no record, nothing is changed. Files hold for the whole machine from its next start on, so
+//! they are written in the kernel's first namespace only.
+//!
 //! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of
 //! it.
 
 use super::congestion;
 use super::cpu;
+use super::elsewhere::{Space, check_space, check_unwritten};
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::measure::Probes;
 use super::network::{rings_against_losses, rings_name};
@@ -35,6 +40,17 @@ const SYSCTL_FILE: &str = "90-thalweg.conf";
 pub const PROFILE: &str = "thalweg-dtn";
 
 const RECORD: &str = "doctor.json";
+
+/// What fails of the two.
+const CHANGING: &str = "change settings";
+const PUTTING_BACK: &str = "put settings back";
+
+/// What became of a file.
+const WRITTEN: &str = "written";
+
+/// The same in a network namespace of its own.
+const NOT_WRITTEN: &str = "not written, and no profile: both would hold outside of this network namespace too, from \
+                           the machine's next start on";
 
 /// Why something was not done.
 const LEFT_TO_THEM: &str = "somebody changed it since, so it is left as it is";
@@ -86,6 +102,9 @@ struct Record {
     /// Whether tuned chose that profile by itself.
     #[serde(default)]
     tuned_chose: bool,
+    /// Where they were changed.
+    #[serde(default)]
+    space: Option<Space>,
 }
 
 /// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there.
@@ -95,19 +114,28 @@ struct Record {
 /// If nothing could be begun, or not be recorded; what fails otherwise is told with each change.
 pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
-    let mut record = load(state)?.unwrap_or_default();
+    let known = load(roots, state)?;
+    let mut record = known.clone().unwrap_or_default();
     let wanted = Wanted::of(roots, report, probes, &record);
     let is_for_settings = !wanted.settings.is_empty() || !wanted.theirs.is_empty();
-    if !is_for_settings && !wanted.is_for_profile {
+    let here = Space::here(roots);
+    let has_files = here == Space::First;
+    if !is_for_settings && !(wanted.is_for_profile && has_files) {
         return Ok(Vec::new());
     }
+    check_is_here(CHANGING, roots, known.as_ref(), &here, state)?;
     if record.changes.is_empty() {
         record.tuned_before = active_profile(roots);
         record.tuned_chose = read(&roots.etc.join("tuned/profile_mode")).is_ok_and(|mode| mode == "auto");
+        record.space = Some(here);
     }
-    let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
+    let (sysctl_file, profile) = (sysctl_path(roots), profile_path(roots));
     // Without a new setting the file has nothing new to say.
-    let files = if is_for_settings { vec![&sysctl_file, &profile] } else { vec![&profile] };
+    let files = match (has_files, is_for_settings) {
+        (false, _) => Vec::new(),
+        (true, true) => vec![&sysctl_file, &profile],
+        (true, false) => vec![&profile],
+    };
     keep_all(&mut record, roots, &wanted, &files)?;
     save(state, &record)?;
 
@@ -119,7 +147,11 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     if wanted.has_default() {
         done.extend(allowed_since(roots, &record));
     }
-    let settings = settings_of_files(roots, &record, &wanted.theirs, &mut done);
+    let settings = settings_of_files(roots, &record, &wanted.theirs, has_files, &mut done);
+    if !has_files && !settings.is_empty() {
+        let what = sysctl_file.display().to_string();
+        done.push(Done { what, now: NOT_WRITTEN.into(), trouble: None });
+    }
     let active = record.tuned_before.clone();
     let mut texts = Vec::new();
     for path in files {
@@ -142,7 +174,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     save(state, &record)?;
     for (path, text) in &texts {
         let outcome = make_parents(path).and_then(|()| write_durably(path, text.as_bytes(), None));
-        done.push(told(path, "written", outcome));
+        done.push(told(path, WRITTEN, outcome));
     }
     if texts.iter().any(|(path, _)| *path == &sysctl_file) {
         done.extend(next_start::others(roots, SYSCTL_FILE, &settings).into_iter().map(at_next_start));
@@ -191,21 +223,64 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Settings that are to be changed, and that nobody may change from here: each with where it could be.
+pub fn out_of_reach(report: &Report) -> Vec<Done> {
+    let is_setting = |finding: &&Finding| SYSCTLS.iter().any(|sysctl| sysctl.key == finding.name);
+    let is_left = |finding: &&Finding| finding.verdict == Verdict::Change && finding.remedy.is_none();
+    let told = |finding: &Finding| {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_default();
+        Done {
+            what: finding.name.clone(),
+            now: format!("= {} ({} is wanted)", shown(&finding.current), shown(&finding.wanted)),
+            trouble: Some(shown(&finding.scope)),
+        }
+    };
+    report.findings.iter().filter(is_setting).filter(is_left).map(told).collect()
+}
+
 /// Whether these changes have put the profile of tuned where it belongs.
 pub fn has_profile(roots: &Roots, done: &[Done]) -> bool {
     let path = profile_path(roots).display().to_string();
-    done.iter().any(|one| one.what == path && one.trouble.is_none())
+    done.iter().any(|one| one.what == path && one.now == WRITTEN && one.trouble.is_none())
+}
+
+/// Whether tuned is installed, which alone makes something of the profile.
+pub fn has_tuned(roots: &Roots) -> bool {
+    ["sbin", "bin", "local/sbin"].iter().any(|place| roots.usr.join(place).join("tuned-adm").exists())
+}
+
+/// Whether what has to do with settings may be done here, by who has this record of them, if any.
+fn check_is_here(
+    operation: &str,
+    roots: &Roots,
+    known: Option<&Record>,
+    here: &Space,
+    state: &Path,
+) -> Result<()> {
+    let path = state.join(RECORD);
+    match known {
+        Some(record) => match &record.space {
+            Some(then) => check_space(operation, then, here, &path),
+            None => Ok(()),
+        },
+        None if *here != Space::First => Ok(()),
+        None => check_unwritten(operation, &[sysctl_path(roots), profile_path(roots)], HEAD, &path),
+    }
 }
 
 /// Puts back what was there before the first [`apply`], the last change first. Nothing recorded is an empty answer.
 /// What somebody else changed since is left, told, and recorded no more; what cannot be put back stays recorded.
 ///
 /// # Errors
-/// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile
-/// active: it would write its settings again when it lets go of it, and would not find the profile when it starts.
+/// If the record cannot be read, written or removed. Before anything is changed: `Unsupported` in another network
+/// namespace; `NotFound` where there is no record, and a file that begins as [`apply`] writes it; `Busy` while tuned has
+/// the profile active: it would write its settings again when it lets go of it, and would not find the profile when it
+/// starts.
 pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
-    let Some(mut record) = load(state)? else { return Ok(Vec::new()) };
+    let known = load(roots, state)?;
+    check_is_here(PUTTING_BACK, roots, known.as_ref(), &Space::here(roots), state)?;
+    let Some(mut record) = known else { return Ok(Vec::new()) };
     check_let_go(roots, &record)?;
     let (mut done, mut left) = (Vec::new(), Vec::new());
     for change in record.changes.drain(..).rev() {
@@ -318,8 +393,11 @@ fn is_theirs(roots: &Roots, change: &Change) -> bool {
     if matches!(change.what, What::Directory { .. }) {
         return false;
     }
-    read_if_there(&change.path(roots))
-        .is_ok_and(|now| !change.is_as_before(now.as_deref()) && !change.is_ours(now.as_deref()))
+    read_if_there(&change.path(roots)).is_ok_and(|now| {
+        // Nobody takes a setting away: it is one of a kernel, or of a namespace, that does not show it now.
+        let is_hidden = change.is_setting() && now.is_none();
+        !is_hidden && !change.is_as_before(now.as_deref()) && !change.is_ours(now.as_deref())
+    })
 }
 
 /// Whether it is a setting of an earlier time that somebody else changed since.
@@ -417,7 +495,7 @@ fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
         "tuned has the profile {PROFILE} active, and only tuned puts back what it set by it (rings, governor): `{first}` first, then \
          `thalweg doctor --undo` again"
     );
-    Err(Failure::new(FailureKind::Busy, "put settings back", cause))
+    Err(Failure::new(FailureKind::Busy, PUTTING_BACK, cause))
 }
 
 /// Notes what is there, and what is to be there: settings, and the files with the directories that they need.
@@ -475,11 +553,12 @@ fn allowed_since(roots: &Roots, record: &Record) -> Option<Done> {
 
 /// What the files are to set: what this time and earlier ones have set and the kernel took. Where somebody else changed
 /// it since, that is told, and the files keep what was put there; of `theirs`, which were to be changed once more, as
-/// something that was not done. Who may choose what is in no file: it follows.
+/// something that was not done. Who may choose what is in no file: it follows. `has_files`: whether there are any.
 fn settings_of_files(
     roots: &Roots,
     record: &Record,
     theirs: &[&str],
+    has_files: bool,
     done: &mut Vec<Done>,
 ) -> Vec<(String, String)> {
     let mut settings = Vec::new();
@@ -492,10 +571,10 @@ fn settings_of_files(
         }
         let Some(ours) = change.ours.last().map(|ours| shown(ours)) else { continue };
         if !change.is_ours(Some(now.as_bytes())) {
-            let then = format!("{ours} from the next start on");
+            let then = if has_files { format!("; {ours} from the next start on") } else { String::new() };
             let (now, trouble) = match theirs.contains(&key.as_str()) {
-                true => (format!("= {now}; {then}"), Some(LEFT_TO_THEM.into())),
-                false => (format!("= {now}: left, as somebody changed it since; {then}"), None),
+                true => (format!("= {now}{then}"), Some(LEFT_TO_THEM.into())),
+                false => (format!("= {now}: left, as somebody changed it since{then}"), None),
             };
             done.push(Done { what: key.clone(), now, trouble });
         }
@@ -551,7 +630,7 @@ fn check_plain(path: &Path) -> Result<()> {
         Err(error) => Err(of(path, "look at", &error)),
         Ok(false) => {
             let cause = "it is there and no plain file: remove it first";
-            Err(at_path(Failure::new(FailureKind::Unsupported, "change settings", cause), path))
+            Err(at_path(Failure::new(FailureKind::Unsupported, CHANGING, cause), path))
         }
     }
 }
@@ -621,6 +700,10 @@ fn missing_above(path: &Path) -> Vec<PathBuf> {
     missing
 }
 
+fn sysctl_path(roots: &Roots) -> PathBuf {
+    roots.etc.join("sysctl.d").join(SYSCTL_FILE)
+}
+
 /// tuned 2.23 looks in `profiles`, older ones beside it.
 fn profile_path(roots: &Roots) -> PathBuf {
     let tuned = roots.etc.join("tuned");
@@ -687,22 +770,24 @@ fn lock(state: &Path) -> Result<File> {
     match directory.try_lock() {
         Ok(()) => Ok(directory),
         Err(fs::TryLockError::WouldBlock) => {
-            Err(Failure::new(FailureKind::Busy, "change settings", "another `thalweg doctor` does"))
+            Err(Failure::new(FailureKind::Busy, CHANGING, "another `thalweg doctor` does"))
         }
         Err(fs::TryLockError::Error(error)) => Err(of(state, "lock the state directory", &error)),
     }
 }
 
-fn load(state: &Path) -> Result<Option<Record>> {
+/// None also of a network namespace that ended with an earlier run of the machine: nothing of it can be put back.
+fn load(roots: &Roots, state: &Path) -> Result<Option<Record>> {
     let path = state.join(RECORD);
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(of(&path, "read the record", &error)),
     };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| at_path(Failure::new(FailureKind::Damage, "read the record", error), &path))
+    let record: Record = serde_json::from_slice(&text)
+        .map_err(|error| at_path(Failure::new(FailureKind::Damage, "read the record", error), &path))?;
+    let is_over = record.space.as_ref().is_some_and(|space| space.is_of_earlier_run(roots));
+    Ok((!is_over).then_some(record))
 }
 
 fn save(state: &Path, record: &Record) -> Result<()> {

@@ -61,11 +61,11 @@ fn processors(cpus: &Cpus, model: &str) -> String {
     if !cpus.is_limited() {
         return there;
     }
-    let quota = cpus.quota.map_or("has no limit".into(), |quota| format!("allows {quota:.2}"));
-    format!(
-        "{there}; {cpus}: affinity and cpuset allow {}, the quota of the control group {quota}",
-        cpus.allowed
-    )
+    let quota = match cpus.quota {
+        Some(quota) => format!("the quota of the control group allows {quota:.2}"),
+        None => "no quota of a control group is seen".to_owned(),
+    };
+    format!("{there}; {cpus}: affinity and cpuset allow {}, {quota}", cpus.allowed)
 }
 
 fn governor(roots: &Roots, machine: &Machine) -> Finding {

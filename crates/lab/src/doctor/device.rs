@@ -50,7 +50,12 @@ impl Device {
         self.directory.as_deref().filter(|directory| is_bond(directory)).map(sharing)
     }
 
-    /// Rate of its line, in bits a second; none if no driver says. Of a bond that of all its slaves together, or of the
+    /// Whether a card is it, or is beneath it.
+    pub fn has_hardware(&self) -> bool {
+        self.directory.as_deref().is_some_and(|directory| has_hardware(directory, LAYERS_MAX))
+    }
+
+    /// Rate of its line, in bits a second; none if no driver says, or no card is beneath it. Of a bond that of all its slaves together, or of the
     /// one that is active; of a bridge that of its fastest port.
     pub fn rate_bits_per_s(&self) -> Option<u64> {
         rate(self.directory.as_deref()?, LAYERS_MAX)
@@ -222,6 +227,10 @@ fn has_hardware(device: &Path, layers: usize) -> bool {
 }
 
 fn rate(device: &Path, layers: usize) -> Option<u64> {
+    // Of devices in memory, as containers and guests have them, the driver names a speed that is nobody's line.
+    if !has_hardware(device, layers) {
+        return None;
+    }
     // -1 or an error where the driver does not know. A bridge says what its fastest port does, a guest's or not.
     let own = number::<i64>(&device.join("speed")).filter(|rate| *rate > 0 && !is_bridge(device));
     let own = own.map(|mbit| (mbit as u64).saturating_mul(1_000_000));
@@ -337,6 +346,19 @@ mod tests {
         // A card that does not say how fast it is leaves it at that.
         std::fs::remove_file(scratch.path().join("sys/class/net/eno1/speed")).unwrap();
         assert_eq!(line_rate_bits_per_s(&roots), None);
+    }
+
+    /// As in a container: its end of a pair in memory says 10 Gbit/s. A guest's card is one (virtio).
+    #[test]
+    fn where_no_card_is_beneath_a_device_its_line_is_not_known() {
+        let container = [
+            ("proc/net/route", "Iface\tDestination\neth0\t00000000"),
+            ("sys/class/net/eth0/speed", "10000"),
+        ];
+        let (scratch, roots) = machine(&container);
+        assert_eq!((devices(&roots), line_rate_bits_per_s(&roots)), (vec!["eth0".to_owned()], None));
+        std::fs::create_dir(scratch.path().join("sys/class/net/eth0/device")).unwrap();
+        assert_eq!(line_rate_bits_per_s(&roots), Some(10_000_000_000));
     }
 
     #[test]

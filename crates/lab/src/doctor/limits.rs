@@ -6,7 +6,7 @@ use super::finding::{Finding, Subject};
 use super::heat;
 use super::machine::Machine;
 use super::measure::Probes;
-use super::roots::{Roots, number, read};
+use super::roots::{Roots, names, number, read};
 use super::wanted::{LOCKED_BYTES, OPEN_FILES};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,31 +103,50 @@ fn limit(text: &str, label: &str, name: &str, least: u64, item: &str, why: &str)
 fn groups(roots: &Roots) -> Vec<Finding> {
     let tightest = |files: &[(&str, &str)]| tightest(roots, files);
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-    let said = |name: &str, value: Option<String>, why: &str| {
-        let current = value.unwrap_or_else(|| "no limit".into());
-        Finding::told(Subject::Limits, name, current, why)
-            .scoped("whoever started this: container, job, unit")
+    // `controller`: the one of version 1; without a value there is no limit only where it, or version 2, is shown.
+    let said = |name: &str, controller: &str, value: Option<String>, why: &str| {
+        let found = match value {
+            Some(value) => Finding::told(Subject::Limits, name, value, why),
+            None if is_shown(roots, controller) => Finding::told(Subject::Limits, name, "no limit", why),
+            None => {
+                let place = roots.sys.join("fs/cgroup");
+                let why = format!("{} shows no control group of {controller}", place.display());
+                Finding::unseen(Subject::Limits, name, why)
+            }
+        };
+        found.scoped("whoever started this: container, job, unit")
     };
     let taken = "of the control group or one around it; what is above it is taken away";
     vec![
-        said("CPUs of the control group", cpu_quota(roots).map(|cpus| format!("{cpus:.2}")), taken),
-        said("memory of the control group", group_memory_bytes(roots).map(mib), taken),
+        said("CPUs of the control group", "cpu", cpu_quota(roots).map(|cpus| format!("{cpus:.2}")), taken),
+        said("memory of the control group", "memory", group_memory_bytes(roots).map(mib), taken),
         said(
             "memory that slows the control group",
+            "memory",
             tightest(&[("", "memory.high")]).map(mib),
             "of it or one around it (memory.high): above it processes are held up, and page cache is taken back",
         ),
         said(
             "I/O of the control group",
+            "blkio",
             io_limits(roots),
             "of it or one around it (io.max): bytes (bps) and requests (iops) a second, for each device by its numbers",
         ),
         said(
             "tasks of the control group",
+            "pids",
             tightest(&[("", "pids.max"), ("pids", "pids.max")]).map(|tasks| tasks.to_string()),
             "of it or one around it (pids.max): threads count, and above it none can be started",
         ),
     ]
+}
+
+/// Whether control groups are shown in which a controller would limit: those of version 2, or its own of version 1. A
+/// directory without any file is where none is mounted.
+fn is_shown(roots: &Roots, controller: &str) -> bool {
+    let top = roots.sys.join("fs/cgroup");
+    let is_version_2 = read(&top.join("cgroup.controllers")).is_ok();
+    is_version_2 || groups_of(roots, controller).last().is_some_and(|top| !names(top).is_empty())
 }
 
 /// Memory that the control group and those above it may have: the tightest limit. `None` if there is none.

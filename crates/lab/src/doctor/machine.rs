@@ -16,6 +16,8 @@ pub struct Machine {
     pub container: Option<String>,
     /// Whether settings of the kernel may be written.
     pub is_privileged: bool,
+    /// Whether those of this network namespace may be: they may have a mount of their own.
+    pub may_set_network: bool,
     /// Whether this network namespace is the kernel's first.
     pub is_first_namespace: bool,
     /// Its CPUs.
@@ -107,16 +109,14 @@ impl Machine {
             .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
             .unwrap_or(0);
         let mounts = read(&roots.proc.join("self/mountinfo")).unwrap_or_default();
-        let settings_are_read_only = mounts.lines().any(|line| {
-            let mut words = line.split(' ').skip(4);
-            words.next() == Some("/proc/sys") && words.next().is_some_and(|o| o.split(',').any(|o| o == "ro"))
-        });
+        let may_write =
+            |path: &str| capabilities & CAPABILITY_SYS_ADMIN != 0 && !is_read_only(&mounts, Path::new(path));
         Machine {
             virtualisation: virtualisation(roots, field(&["flags"]).is_some(), &cpu_flags),
             container: container(roots, &mounts),
-            is_privileged: capabilities & CAPABILITY_SYS_ADMIN != 0 && !settings_are_read_only,
-            // The kernel shows this setting in its first network namespace only (net/core/sysctl_net_core.c).
-            is_first_namespace: roots.sysctl("net.core.netdev_max_backlog").exists(),
+            is_privileged: may_write("/proc/sys"),
+            may_set_network: may_write("/proc/sys/net"),
+            is_first_namespace: is_first_namespace(roots),
             cpus: Cpus::of(roots, &info, &status),
             cpu_model: field(&["model name", "Processor", "CPU part"]).unwrap_or_else(|| "unknown".into()),
             cpu_flags,
@@ -140,7 +140,11 @@ impl Machine {
             Virtualisation::Guest(_) => "; of this guest, not of its host",
             Virtualisation::Hardware | Virtualisation::Unseen(_) => "",
         };
-        if !self.is_privileged {
+        let may_write = match reach {
+            Reach::Namespace => self.may_set_network,
+            Reach::Kernel => self.is_privileged,
+        };
+        if !may_write {
             return Err(match &self.container {
                 Some(_) => "not from inside this container: ask for it on the host, or for namespaced settings when the \
                             container is started (--sysctl)"
@@ -168,6 +172,7 @@ impl Machine {
     pub fn findings(&self) -> Vec<Finding> {
         let scope = match (&self.container, &self.virtualisation) {
             (Some(_), _) if self.is_privileged => "settings change the host and all of its containers",
+            (Some(_), _) if self.may_set_network => "settings change the network of this container, or of its host",
             (Some(_), _) => "only few settings can be changed here, for this container alone",
             (None, Virtualisation::Guest(_)) => {
                 "settings change this guest's kernel only; the host's must fit too"
@@ -177,10 +182,10 @@ impl Machine {
         };
         let container = self.container.clone().unwrap_or_else(|| "none".into());
         let namespace = if self.is_first_namespace { "the kernel's first" } else { "one of its own" };
-        let settings = if self.is_privileged {
-            "may be changed by this process"
-        } else {
-            "may not be changed by this process"
+        let settings = match (self.is_privileged, self.may_set_network) {
+            (true, _) => "may be changed by this process",
+            (false, true) => "may be changed by this process if they are of the network",
+            (false, false) => "may not be changed by this process",
         };
         let told = |name: &str, current: String, why: &str| {
             let mut finding = Finding::told(Subject::Machine, name, current, why).scoped(scope);
@@ -207,6 +212,12 @@ impl Machine {
             told("kernel settings", settings.into(), "needs CAP_SYS_ADMIN and a writable /proc/sys"),
         ]
     }
+}
+
+/// Whether this network namespace is the kernel's first: there alone it shows this setting
+/// (net/core/sysctl_net_core.c).
+pub fn is_first_namespace(roots: &Roots) -> bool {
+    roots.sysctl("net.core.netdev_max_backlog").exists()
 }
 
 /// The first number in a text.
@@ -287,6 +298,14 @@ fn container(roots: &Roots, mounts: &str) -> Option<String> {
     if roots.run.join(".containerenv").exists() {
         return Some("podman".into());
     }
+    if roots.proc.with_file_name(".dockerenv").exists() {
+        return Some("docker".into());
+    }
+    // Others say it to the first process of the container, as container(5) of systemd asks them to.
+    let first = read(&roots.proc.join("1/environ")).unwrap_or_default();
+    if let Some(name) = first.split('\0').find_map(|word| word.strip_prefix("container=")) {
+        return Some(name.into());
+    }
     let groups = read(&roots.proc.join("1/cgroup")).unwrap_or_default();
     for (mark, name) in
         [("docker", "docker"), ("kubepods", "kubernetes"), ("libpod", "podman"), ("lxc", "lxc")]
@@ -295,12 +314,28 @@ fn container(roots: &Roots, mounts: &str) -> Option<String> {
             return Some(name.into());
         }
     }
+    // A machine that was started from a medium has a root of layers too; there the second process is the kernel's.
+    if read(&roots.proc.join("2/comm")).is_ok_and(|name| name == "kthreadd") {
+        return None;
+    }
     // With a control group namespace the group says nothing, but the root is still made of layers.
     let root = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/"))?;
     root.split(" - ")
         .nth(1)?
         .starts_with("overlay ")
         .then(|| "layered root (docker, podman, containerd)".into())
+}
+
+/// Whether what is mounted at a path, or nearest above it, may not be written.
+fn is_read_only(mounts: &str, path: &Path) -> bool {
+    let above = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(4);
+        let (point, options) = (words.next()?, words.next()?);
+        path.starts_with(point).then_some((point, options))
+    });
+    // The last of equals hides the others.
+    let nearest = above.max_by_key(|(point, _)| point.len());
+    nearest.is_some_and(|(_, options)| options.split(',').any(|option| option == "ro"))
 }
 
 /// Names of the machine's NUMA nodes with their CPUs.

@@ -21,6 +21,9 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     let mut found = sysctls(roots, machine, Subject::Network);
     let rtt = probes.way.as_ref().and_then(|way| way.as_ref().ok()).map(|way| way.rtt);
     weigh_buffers(&mut found, &Scale::of(roots, rtt), machine);
+    if matches!(probes.way, Some(Err(_))) {
+        leave_buffers(&mut found);
+    }
     if let Some(backlog) = found.iter_mut().find(|finding| finding.name == BACKLOG) {
         weigh_backlog(backlog, dropped_by_backlog(roots));
     }
@@ -81,6 +84,19 @@ fn weigh_buffers(found: &mut [Finding], scale: &Scale, machine: &Machine) {
     for sysctl in SYSCTLS.iter().filter(|sysctl| sysctl.rule == Rule::Buffer) {
         if let Some(finding) = found.iter_mut().find(|finding| finding.name == sysctl.key) {
             buffers::weigh(finding, sysctl, scale, machine.reach(sysctl.reach).is_ok());
+        }
+    }
+}
+
+/// Whoever named a path is not served by buffers for another one: they are not applied.
+fn leave_buffers(found: &mut [Finding]) {
+    let is_buffer =
+        |name: &str| SYSCTLS.iter().any(|sysctl| sysctl.rule == Rule::Buffer && sysctl.key == name);
+    for finding in found.iter_mut().filter(|finding| is_buffer(&finding.name)) {
+        if finding.verdict == Verdict::Change {
+            finding.verdict = Verdict::Depends;
+            finding.remedy.iter_mut().for_each(|remedy| remedy.by_apply = false);
+            finding.why = format!("{}; the path that was asked for could not be measured", finding.why);
         }
     }
 }
@@ -186,7 +202,10 @@ fn of_device(
 fn line(device: &Device, rate: Option<u64>) -> Finding {
     let name = format!("{} line", device.name);
     let Some(rate) = rate else {
-        let why = "the driver does not say how fast the line is";
+        let why = match device.has_hardware() {
+            true => "the driver does not say how fast the line is",
+            false => "no card is seen beneath it, and what a device in memory says of its speed is nobody's line",
+        };
         return Finding::unseen(Subject::Network, name, why);
     };
     let slaves = device.beneath.join(", ");

@@ -4,14 +4,16 @@
 //!    together are tried together.
 //! 2. Of each, a testbed as this machine is and one with the change take turns, a few times: the same path, and one
 //!    stream of TCP as a program has it that chooses nothing. What helped before is in both. Once no further run can
-//!    change the verdict there is none.
+//!    change the verdict there is none; what would help has a few more, as chance alone would have it in one trial of
+//!    twenty.
 //! 3. A change helps if every run with it was better than every run without, and by more than a little. Where the path
 //!    itself lost packets in any run, because this machine was too slow for it, there is no verdict.
 //!
 //! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only
-//! once, and hardware. `--apply` with it leaves those alone as well.
+//! once, and hardware. `--apply` with it leaves those alone as well, and the governor.
 
 use super::congestion::SEGMENT_BYTES;
+use super::cpu::GOVERNOR_NAME;
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::proofs::{self, How, PROOFS, Proof};
 use super::queue::NO_QUEUE;
@@ -31,8 +33,12 @@ use std::time::Duration;
 use thalweg_mover::failure::{Result, counted};
 use thalweg_mover::model::loss::{self, CongestionControl};
 
-/// Runs of each kind, at most.
+/// Runs of each kind where the change does not help: three values are all larger than three others by chance in one
+/// case of 20.
 const ROUNDS: usize = 3;
+
+/// Where it would help: five are all larger than five others by chance in one case of 252.
+const ROUNDS_MAX: usize = 5;
 
 /// A stream on a path that loses packets is to lose so many in each run, by the law of Reno; but no run takes longer
 /// than this.
@@ -233,8 +239,8 @@ fn is_larger(these: &[f64], those: &[f64], gain_min: f64) -> bool {
 }
 
 /// Tries what `report` proposes, and leaves only what helps. `wire` makes the process of a testbed (see
-/// [`Registry::up`]). Takes half a minute for each trial at 50 ms, and up to two minutes where packets are lost or
-/// streams rest; less where one run tells that it does not help.
+/// [`Registry::up`]). Takes up to a minute for each trial at 50 ms, and up to three where packets are lost or streams
+/// rest; less where one run tells that it does not help.
 ///
 /// # Errors
 /// If no testbed can be had here. What one kind of trial needs and this machine lacks is told of what was to be tried.
@@ -400,6 +406,8 @@ fn judge(report: &mut Report, trials: &[Trial], untried: &[Untried]) {
         let proof = proofs::of(&finding.name);
         let is_measured = proof.is_some_and(|proof| proof.how == How::Measured);
         let is_of_paths = matches!(finding.subject, Subject::Network | Subject::Congestion) && !is_measured;
+        // A profile is for more than the governor, and --apply would write one for it alone.
+        let needs_proof = is_of_paths || finding.name == GOVERNOR_NAME;
         let trial = trials.iter().find(|trial| trial.settings.contains(&finding.name));
         let told = trial.map_or_else(|| not_tried(finding, untried), Trial::sentence);
         finding.why = format!("{}; {told}", finding.why);
@@ -413,7 +421,7 @@ fn judge(report: &mut Report, trials: &[Trial], untried: &[Untried]) {
                 finding.remedy.iter_mut().for_each(|remedy| remedy.by_apply = is_setting);
             }
             Some(false) => (finding.verdict, finding.remedy) = (Verdict::Told, None),
-            None if is_of_paths => {
+            None if needs_proof => {
                 if finding.verdict == Verdict::Change {
                     finding.verdict = Verdict::Unproved;
                 }
@@ -432,7 +440,7 @@ fn try_out(
     wire: &mut impl FnMut() -> Result<Command>,
 ) -> Result<std::result::Result<[Vec<Run>; 2], String>> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    for round in 0..ROUNDS {
+    for round in 0..ROUNDS_MAX {
         match run(path, &plan.before, round, registry, wire()?)? {
             Ok(run) => before.push(run),
             Err(why) => return Ok(Err(why)),
@@ -443,11 +451,19 @@ fn try_out(
             Ok(Err(why)) => return Ok(Err(why)),
             Err(failure) => return Ok(Err(format!("with it no testbed can be had: {failure}"))),
         }
-        if is_settled(&plan.before.load, &before, &after) {
+        if is_over(path, plan, &before, &after) {
             break;
         }
     }
     Ok(Ok([before, after]))
+}
+
+/// Whether a trial has as many runs as it needs.
+fn is_over(path: TrialPath, plan: &Plan, before: &[Run], after: &[Run]) -> bool {
+    let would_help = || Trial::new(path, plan, before, after).helps == Some(true);
+    is_settled(&plan.before.load, before, after)
+        || after.len() >= ROUNDS_MAX
+        || after.len() >= ROUNDS && !would_help()
 }
 
 /// Whether no further run can change the verdict: one with the change was no better than one without, or the path
@@ -641,6 +657,41 @@ mod tests {
         assert!(super::is_settled(&load, &waits(0.05), &waits(0.09)));
     }
 
+    /// By chance alone each of three is better than each of three others once in 20 times.
+    #[test]
+    fn what_changes_nothing_is_hardly_ever_recommended_on_a_noisy_machine() {
+        const TRIALS: usize = 10_000;
+        let mut rng = fastrand::Rng::with_seed(7);
+        let plan = plan(&[]);
+        let mut helped = 0;
+        for _ in 0..TRIALS {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            while before.is_empty() || !is_over(PATH, &plan, &before, &after) {
+                for runs in [&mut before, &mut after] {
+                    runs.push(Run { bits_per_s: 1e8 + 9e8 * rng.f64(), ..Run::default() });
+                }
+            }
+            helped += usize::from(Trial::new(PATH, &plan, &before, &after).helps == Some(true));
+        }
+        assert!(helped < TRIALS / 100, "{helped} of {TRIALS}");
+    }
+
+    #[test]
+    fn what_would_help_has_more_runs_and_what_does_not_has_none() {
+        let is_over_after = |rates: &[f64], gain: f64| {
+            let runs = |gain: f64| {
+                let run = |rate: &f64| Run { bits_per_s: rate * gain, ..Run::default() };
+                rates.iter().map(run).collect::<Vec<Run>>()
+            };
+            is_over(PATH, &plan(&[]), &runs(1.0), &runs(gain))
+        };
+        let five = [1e8, 1.01e8, 1.02e8, 1.01e8, 1e8];
+        assert!(!is_over_after(&five[..2], 9.0));
+        assert!(!is_over_after(&five[..3], 9.0), "it would help");
+        assert!(is_over_after(&five[..3], 1.04), "better, but by a little");
+        assert!(is_over_after(&five, 9.0));
+    }
+
     #[test]
     fn a_stream_is_measured_until_some_packets_were_lost_between_bounds() {
         let seconds = |loss| stream_time(PATH, loss).as_secs_f64();
@@ -695,9 +746,12 @@ mod tests {
         let clock = Finding::told(Subject::Clock, "synchronised", "no", "why").wanted("yes", false, "source");
         let queue =
             Finding::told(Subject::Network, "eth0 queue", "now", "why").wanted("then", false, "source");
+        let governor = Finding::told(Subject::Cpu, GOVERNOR_NAME, "powersave", "why")
+            .wanted("performance", false, "source")
+            .remedied("do", "undo");
         let hole =
             Finding::told(Subject::Network, "path MTU to far:1", "1", "why").wanted("2", false, "source");
-        let mut report = report(names.map(proposed).into_iter().chain([clock, queue, hole]).collect());
+        let mut report = report(names.map(proposed).into_iter().chain([clock, queue, hole, governor]).collect());
         judge(&mut report, &[trial(names[0], 9e8), trial(names[1], 1e8)], &[]);
         let verdicts: Vec<Verdict> = report.findings.iter().map(|finding| finding.verdict).collect();
         assert_eq!(
@@ -708,11 +762,12 @@ mod tests {
                 Verdict::Unproved,
                 Verdict::Change,
                 Verdict::Unproved,
-                Verdict::Change
+                Verdict::Change,
+                Verdict::Unproved
             ]
         );
         let applied: Vec<Option<bool>> = report.findings.iter().map(by_apply).collect();
-        assert_eq!(applied, [Some(true), None, Some(false), None, None, None]);
+        assert_eq!(applied, [Some(true), None, Some(false), None, None, None, Some(false)]);
         let whys =
             ["helps", "100 Mbit/s before, 100 after", "of its own: a guest", "about no path", "from here"];
         for (finding, why) in report.findings.iter().zip(whys) {

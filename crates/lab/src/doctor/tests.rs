@@ -2,6 +2,8 @@
 
 mod changes;
 
+mod elsewhere;
+
 mod findings;
 
 mod kernel;
@@ -10,7 +12,7 @@ mod machines;
 
 mod theirs;
 
-use super::change::{Done, apply, has_profile, undo};
+use super::change::{Done, apply, has_profile, out_of_reach, undo};
 use super::congestion::DEFAULT;
 use super::measure::{Card, DiskSpeed, Probes, Way};
 use super::path_mtu::PathMtu;
@@ -126,6 +128,7 @@ fn dtn() -> Tree {
         ("sys/class/net/ens1f0/queues/rx-0/rps_cpus", "0".into()),
         ("sys/class/net/ens1f0/queues/rx-1/rps_cpus", "0".into()),
         ("sys/class/net/veth0/speed", "10000".into()),
+        ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids".into()),
         ("sys/devices/system/node/node0/cpulist", "0-3".into()),
         ("sys/devices/system/node/node1/cpulist", "4-7".into()),
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave".into()),

@@ -7,7 +7,7 @@ use super::spec::Paths;
 use super::wire::Path;
 use packets::{COUNTED, COUNTED_PACKETS, RARE, count, is_passed, is_too_few, packets_per_s};
 use rate::{STREAMS, rate_line, tcp_rate};
-use round_trip::{ECHOES, SPREAD_ECHOES, SPREAD_TIME, rtt_line, spread_line};
+use round_trip::{ECHOES, SPREAD_ECHOES, SPREAD_TIME, rtt_line, spread_line, unless_lost};
 use serde::Serialize;
 use std::time::Duration;
 use thalweg_mover::failure::Result;
@@ -133,15 +133,18 @@ pub fn measure_parts(registry: &Registry, name: &str, parts: &[Part]) -> Result<
     let rtt = Duration::from_nanos(paths.rtt_ns());
     let (mut lines, mut not_measured) = (Vec::new(), Vec::new());
     if parts.contains(&Part::RoundTrip) {
-        let round_trips = round_trips(&left, &right, rtt, ECHOES)?;
-        let median = round_trips[round_trips.len() / 2];
-        lines.push(rtt_line(&paths.forward, &paths.back, median));
+        let measure = || round_trips(&left, &right, rtt, ECHOES);
+        if let Some(seen) = unless_lost("round trip time", paths, &mut not_measured, measure)? {
+            lines.push(rtt_line(&paths.forward, &paths.back, seen[seen.len() / 2]));
+        }
     }
     if parts.contains(&Part::Spread) && paths.forward.jitter_ns + paths.back.jitter_ns > 0 {
         let echoes = (SPREAD_TIME.as_secs_f64() / rtt.as_secs_f64().max(1e-3)) as u32;
         let echoes = echoes.clamp(*SPREAD_ECHOES.start(), *SPREAD_ECHOES.end());
-        let seen = round_trips(&left, &right, rtt, echoes as usize)?;
-        lines.push(spread_line(&paths.forward, &paths.back, &seen));
+        let measure = || round_trips(&left, &right, rtt, echoes as usize);
+        if let Some(seen) = unless_lost("jitter", paths, &mut not_measured, measure)? {
+            lines.push(spread_line(&paths.forward, &paths.back, &seen));
+        }
     }
     for (direction, path, from, to) in
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
@@ -157,6 +160,8 @@ pub fn measure_parts(registry: &Registry, name: &str, parts: &[Part]) -> Result<
             Some(_) if path.loss > 0.0 => not_measured.push(format!(
                 "{direction}: rate: where packets are lost, TCP's says more of TCP than of the line; `set --loss 0` first"
             )),
+            Some(_) if paths.forward.loss.max(paths.back.loss) >= 1.0 => not_measured
+                .push(format!("{direction}: rate: no acknowledgement can come back; `set --loss 0` first")),
             Some(rate) => {
                 let measured = tcp_rate(from, to, rtt, &STREAMS, RATE_TIME)?;
                 lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));

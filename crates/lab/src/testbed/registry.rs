@@ -171,6 +171,9 @@ pub struct Removed {
     pub programs: usize,
 }
 
+/// Where testbeds of root are recorded.
+const OF_ROOT: &str = "/run/thalweg/testbed";
+
 /// All testbeds recorded in one place.
 #[derive(Debug)]
 pub struct Registry(PathBuf);
@@ -187,7 +190,7 @@ impl Registry {
             return Ok(Registry(absolute));
         }
         if thalweg_sys::user::effective_uid() == 0 {
-            return Ok(Registry("/run/thalweg/testbed".into()));
+            return Ok(Registry(OF_ROOT.into()));
         }
         match std::env::var_os("XDG_RUNTIME_DIR") {
             Some(base) => Ok(Registry(PathBuf::from(base).join("thalweg/testbed"))),
@@ -272,6 +275,12 @@ impl Registry {
         self.0.join(name)
     }
 
+    /// Where testbeds are looked for, in words; to who is not root also where root's are.
+    pub fn place(&self) -> String {
+        let user = thalweg_sys::user::effective_uid();
+        format!("{}{}", self.0.display(), of_root(&self.0, Path::new(OF_ROOT), user).unwrap_or_default())
+    }
+
     /// All that are recorded, by name, dead ones too.
     ///
     /// # Errors
@@ -302,7 +311,10 @@ impl Registry {
         check_name(name).map_err(|why| Failure::new(FailureKind::Usage, "find a testbed", why))?;
         let not_found = |cause: String| Failure::new(FailureKind::NotFound, "find a testbed", cause);
         let Some(found) = self.look(name) else {
-            return Err(not_found(format!("no testbed `{name}` is up: `thalweg testbed up` starts one")));
+            return Err(not_found(format!(
+                "no testbed `{name}` is up in {}: `thalweg testbed up` starts one",
+                self.place()
+            )));
         };
         match found.record {
             Some(record) if record.is_running() && !record.hosts.is_empty() => Ok(record),
@@ -645,6 +657,17 @@ fn last_words(directory: &Path) -> Failure {
     Failure::new(FailureKind::Unsupported, START_TESTBED, cause)
 }
 
+/// Where root's are, for who is not root and looked elsewhere. Whether any is up nobody else sees.
+fn of_root(looked_in: &Path, root: &Path, user: u32) -> Option<String> {
+    // What is above it may be closed as well.
+    let is_there = match fs::symlink_metadata(root) {
+        Ok(_) => true,
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let is_other = user != 0 && looked_in != root;
+    (is_there && is_other).then(|| format!(" (root's are in {}: run as root for those)", root.display()))
+}
+
 fn stopped() -> Failure {
     let cause = "stopped on request; nothing of it is left";
     Failure::new(FailureKind::Stopped, START_TESTBED, cause).because(Reason::BeginsAnew)
@@ -658,6 +681,18 @@ fn end(child: &mut std::process::Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_not_root_is_told_where_testbeds_of_root_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (own, root) = (scratch.path().join("own"), scratch.path().join("root"));
+        assert_eq!(of_root(&own, &root, 1000), None, "there are none");
+        fs::create_dir(&root).unwrap();
+        let told = of_root(&own, &root, 1000).unwrap();
+        assert!(told.contains("run as root") && told.contains(&root.display().to_string()), "{told}");
+        assert_eq!(of_root(&own, &root, 0), None);
+        assert_eq!(of_root(&root, &root, 1000), None);
+    }
 
     fn spec() -> Spec {
         Spec {

@@ -185,10 +185,14 @@ impl Paths {
 /// Why not, in words.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    if is_plain && (1..=32).contains(&name.len()) {
+    // What begins with a dash would be read as an option, where it is named to another command.
+    if is_plain && !name.starts_with('-') && (1..=32).contains(&name.len()) {
         return Ok(());
     }
-    Err(format!("`{}` is no name of a testbed: 1 to 32 letters, digits, `-`, `_`", name.escape_debug()))
+    Err(format!(
+        "`{}` is no name of a testbed: 1 to 32 letters, digits, `-`, `_`, and no `-` first",
+        name.escape_debug()
+    ))
 }
 
 /// `left-2`.
@@ -244,7 +248,7 @@ mod tests {
     #[test]
     fn names_that_would_leave_the_directory_are_refused() {
         assert!(check_name("wan-100_ms").is_ok());
-        for bad in ["", "..", "a/b", "a b", &"x".repeat(33)] {
+        for bad in ["", "..", "a/b", "a b", "-x", "--all", &"x".repeat(33)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

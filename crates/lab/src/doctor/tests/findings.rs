@@ -79,6 +79,23 @@ fn where_no_packet_was_lost_for_want_of_room_rings_and_backlog_may_stay() {
     assert!(!done.iter().any(|done| done.what == "net.core.netdev_max_backlog"), "{done:?}");
 }
 
+/// Of that path nothing is known: 100 ms are another's.
+#[test]
+fn where_the_path_that_was_asked_for_was_not_measured_buffers_are_left_alone() {
+    let tree = dtn();
+    let probes = Probes { way: Some(Err("far:443: Connection refused".into())), ..dtn_probes() };
+    let report = tree.report(&probes, &[]);
+    let done = apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply");
+    for name in ["net.core.rmem_max", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+        let found = finding(&report, name);
+        assert_eq!(found.verdict, Verdict::Depends, "{name}");
+        assert!(found.remedy.as_ref().is_some_and(|remedy| !remedy.by_apply), "{name}");
+        assert!(found.why.contains("could not be measured"), "{}", found.why);
+        assert!(!done.iter().any(|done| done.what == name), "{done:?}");
+    }
+    assert!(value(&done, "net.ipv4.tcp_mtu_probing").trouble.is_none(), "what is of no path is changed");
+}
+
 #[test]
 fn what_is_put_back_by_hand_is_what_was_there_before() {
     let tree = dtn();

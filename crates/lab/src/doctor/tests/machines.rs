@@ -56,7 +56,11 @@ fn an_arm_machine_is_called_a_guest_by_its_firmware_and_hardware_by_nothing() {
 #[test]
 fn a_limited_process_is_told_how_many_of_the_cpus_it_has() {
     let told = |allowed: &str, quota: &str| {
-        let tree = Tree::with(&[("sys/class/net/ens1f0/speed", "100000"), ("sys/fs/cgroup/cpu.max", quota)]);
+        let tree = Tree::with(&[
+            ("sys/class/net/ens1f0/speed", "100000"),
+            ("sys/class/net/ens1f0/device/numa_node", "0"),
+            ("sys/fs/cgroup/cpu.max", quota),
+        ]);
         let cpu = |number| format!("processor\t: {number}\nmodel name\t: a model\nflags\t\t: fpu aes\n");
         tree.put("proc/cpuinfo", &(0..64).map(cpu).collect::<String>());
         tree.put("proc/self/status", &format!("CapEff:\t0\nCpus_allowed_list:\t{allowed}"));
@@ -83,6 +87,7 @@ fn a_limited_process_is_told_how_many_of_the_cpus_it_has() {
 fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     let tree = Tree::with(&[
         ("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456"),
+        ("proc/sys/net/ipv4/tcp_window_scaling", "0"),
         ("proc/self/status", "CapEff:\t00000000a80425fb"),
         (
             "proc/self/mountinfo",
@@ -98,15 +103,57 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     assert!(
         finding(&report, "container").current.as_deref().is_some_and(|name| name.contains("layered root"))
     );
+    // What its end of a pair of devices in memory says of speed is nobody's line.
+    let line = finding(&report, "eth0 line");
+    assert!(line.verdict == Verdict::Unseen && line.why.contains("no card"), "{line:?}");
     let buffer = finding(&report, "net.ipv4.tcp_rmem");
-    assert!(buffer.verdict == Verdict::Change && buffer.remedy.is_none());
+    assert!(buffer.verdict == Verdict::Depends && buffer.remedy.is_none(), "{buffer:?}");
     assert!(buffer.scope.as_deref().is_some_and(|scope| scope.contains("--sysctl")));
     let backlog = finding(&report, "net.core.netdev_max_backlog");
     assert!(backlog.verdict == Verdict::Unseen && backlog.why.contains("is not there"), "{backlog:?}");
     assert_eq!(finding(&report, "CPUs of the control group").current.as_deref(), Some("1.50"));
     assert_eq!(finding(&report, "memory of the control group").current.as_deref(), Some("2048 MiB"));
     assert!(apply(&tree.roots(), &report, &Probes::default(), &tree.state()).expect("apply").is_empty());
+    let left = out_of_reach(&report);
+    assert!(left.len() == 1 && left[0].what == "net.ipv4.tcp_window_scaling", "{left:?}");
+    assert!(left[0].trouble.as_ref().is_some_and(|why| why.contains("--sysctl")), "{left:?}");
     assert!(!tree.0.path().join("etc").exists());
+}
+
+#[test]
+fn a_container_is_known_by_its_marks_and_a_machine_that_has_a_root_of_layers_is_none() {
+    let layers = ("proc/self/mountinfo", "900 800 0:90 / / rw,relatime - overlay overlay rw,lowerdir=/a");
+    let kept_by = |files: &[(&str, &str)]| {
+        let report = Tree::with(files).report(&Probes::default(), &[]);
+        finding(&report, "container").current.clone().expect("it is told")
+    };
+    assert_eq!(kept_by(&[]), "none");
+    assert_eq!(kept_by(&[(".dockerenv", "")]), "docker");
+    assert_eq!(kept_by(&[("proc/1/environ", "PATH=/bin\0container=lxc\0TERM=dumb\0")]), "lxc");
+    assert_eq!(kept_by(&[("proc/1/environ", "PATH=/bin\0incontainer=lxc\0")]), "none");
+    assert!(kept_by(&[layers]).contains("layered root"));
+    // As a live system: the kernel's own processes are seen in no container with processes of its own.
+    assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd")]), "none");
+    assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd"), (".dockerenv", "")]), "docker");
+}
+
+/// Who starts a container may mount those of its network so that they can be written.
+#[test]
+fn settings_of_the_network_may_be_changed_where_their_own_mount_allows_it() {
+    let remedies = |mounts: &str| {
+        let tree = Tree::with(STOCK);
+        tree.put("proc/self/mountinfo", mounts);
+        tree.put("proc/sys/net/ipv4/tcp_window_scaling", "0");
+        let report = tree.report(&Probes::default(), &[]);
+        ["net.ipv4.tcp_window_scaling", "net.core.rmem_max"].map(|key| finding(&report, key).remedy.is_some())
+    };
+    let read_only = "9 8 0:5 / /proc rw - proc proc rw\n10 9 0:5 /sys /proc/sys ro,nosuid - proc proc rw";
+    assert_eq!(remedies("9 8 0:5 / /proc rw - proc proc rw"), [true, true]);
+    assert_eq!(remedies(read_only), [false, false]);
+    let net = format!("{read_only}\n11 10 0:5 /sys/net /proc/sys/net rw,nosuid - proc proc rw");
+    assert_eq!(remedies(&net), [true, false]);
+    // What is mounted over that again hides it.
+    assert_eq!(remedies(&format!("{net}\n12 11 0:5 /sys/net /proc/sys/net ro - proc proc rw")), [false, false]);
 }
 
 /// What limits a job, a user or a unit around it does not stand at its own group.
@@ -114,7 +161,7 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
 fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
     let told = |files: &[(&str, &str)]| {
         let report = Tree::with(files).report(&Probes::default(), &[]);
-        let current = |name: &str| finding(&report, name).current.clone().expect("it is told");
+        let current = |name: &str| finding(&report, name).current.clone().unwrap_or("unseen".into());
         (current("CPUs of the control group"), current("memory of the control group"))
     };
     let are = |cpus: &str, memory: &str| (cpus.to_owned(), memory.to_owned());
@@ -144,7 +191,9 @@ fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
         ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000"),
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ];
-    assert_eq!(told(&container), are("1.50", "no limit"));
+    assert_eq!(told(&container), are("1.50", "unseen"));
+    let empty = ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
+    assert_eq!(told(&[container.as_slice(), &[empty]].concat()), are("1.50", "no limit"));
     // A daemon that is not told how much it may have goes by the same.
     let bytes = |files: &[(&str, &str)]| group_memory_bytes(&Tree::with(files).roots());
     assert_eq!((bytes(&around), bytes(&version_1), bytes(&container)), (Some(1 << 30), Some(2 << 30), None));
@@ -155,7 +204,7 @@ fn what_slows_a_group_its_disks_and_its_tasks_is_told_too() {
     let told = |files: &[(&str, &str)]| {
         let report = Tree::with(files).report(&Probes::default(), &[]);
         ["memory that slows the control group", "I/O of the control group", "tasks of the control group"]
-            .map(|name| finding(&report, name).current.clone().expect("it is told"))
+            .map(|name| finding(&report, name).current.clone().unwrap_or("unseen".into()))
     };
     let version_2 = [
         ("proc/self/cgroup", "0::/a/b"),
@@ -173,8 +222,9 @@ fn what_slows_a_group_its_disks_and_its_tasks_is_told_too() {
         ("sys/fs/cgroup/blkio/job/blkio.throttle.write_bps_device", "8:0 1000"),
         ("sys/fs/cgroup/blkio/blkio.throttle.read_iops_device", "8:0 7"),
     ];
-    assert_eq!(told(&version_1), ["no limit", "8:0 riops=7 wbps=1000", "40"]);
-    assert_eq!(told(&[]), ["no limit"; 3]);
+    assert_eq!(told(&version_1), ["unseen", "8:0 riops=7 wbps=1000", "40"]);
+    assert_eq!(told(&[]), ["unseen"; 3]);
+    assert_eq!(told(&[("sys/fs/cgroup/cgroup.controllers", "cpu io memory pids")]), ["no limit"; 3]);
 }
 
 #[test]

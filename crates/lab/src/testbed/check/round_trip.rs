@@ -2,6 +2,7 @@
 
 use super::Line;
 use super::ends::{End, PATIENCE, SMALL_BYTES, SMALL_PACKET_BYTES, port, while_reading};
+use crate::testbed::spec::Paths;
 use crate::testbed::wire::Path;
 use std::io;
 use std::time::{Duration, Instant};
@@ -62,6 +63,27 @@ pub(in crate::testbed) fn round_trips(
         }
         false => Ok(seen),
     }
+}
+
+/// Round trips that `measure` sees; none where the path loses packets on purpose and none came back, which is noted.
+///
+/// # Errors
+/// Those of `measure`.
+pub(super) fn unless_lost(
+    what: &str,
+    paths: &Paths,
+    not_measured: &mut Vec<String>,
+    measure: impl FnOnce() -> Result<Vec<Duration>>,
+) -> Result<Option<Vec<Duration>>> {
+    let loss = paths.forward.loss.max(paths.back.loss);
+    // For what cannot come back nobody waits.
+    let cause = match (loss < 1.0).then(measure) {
+        Some(Err(failure)) if loss > 0.0 && failure.kind == FailureKind::Connection => failure.cause,
+        Some(seen) => return seen.map(Some),
+        None => "no packet can come back".to_owned(),
+    };
+    not_measured.push(format!("{what}: {cause}, as the path loses them on purpose; `set --loss 0` first"));
+    Ok(None)
 }
 
 /// What is measured is the path, not how long this thread waits for a core.
@@ -145,6 +167,25 @@ mod tests {
         assert!(!spread_line(&path, &path, &of(0)).is_within());
         assert!(!spread_line(&path, &path, &of(1_000)).is_within(), "half of it");
         assert!(!spread_line(&path, &path, &of(4_000)).is_within(), "twice as much");
+    }
+
+    #[test]
+    fn round_trips_that_a_path_loses_on_purpose_are_said_not_to_be_measured() {
+        let silent = || Failure::new(FailureKind::Connection, "measure", "no packet came back");
+        let seen = |back_loss: f64, measured: Result<Vec<Duration>>| {
+            let paths = Paths { back: Path { loss: back_loss, ..Path::default() }, ..Paths::default() };
+            let mut not_measured = Vec::new();
+            let seen = unless_lost("round trip time", &paths, &mut not_measured, || measured);
+            (seen.map(|seen| seen.map(|seen| seen.len())).map_err(|failure| failure.kind), not_measured)
+        };
+        let trips = || Ok(vec![Duration::from_millis(1); 3]);
+        assert_eq!(seen(0.5, trips()), (Ok(Some(3)), Vec::new()));
+        let (none, told) = seen(0.9, Err(silent()));
+        assert!(none == Ok(None) && told[0].starts_with("round trip time: no packet came back, as"), "{told:?}");
+        let (none, told) = seen(1.0, trips());
+        assert!(none == Ok(None) && told[0].contains("no packet can come back"), "{told:?}");
+        // Nothing is lost on purpose there: something is wrong.
+        assert_eq!(seen(0.0, Err(silent())), (Err(FailureKind::Connection), Vec::new()));
     }
 
     /// 10 ms, jitter of 1 ms, and 1 % that are late by 5 ms: of 200 round trips four, two in each direction.
