@@ -258,17 +258,29 @@ impl Evidence {
         }
     }
 
-    /// Threads that send: as many as streams took work, on average.
-    fn sending_threads(&self) -> f64 {
+    /// Threads that read: of files those of as many streams as took work, on average; of a flow the one that reads it.
+    fn reading_threads(&self) -> f64 {
         f64::from(self.sender.stage(Stage::Read as u8).threads.max(1))
     }
 
-    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot
-    /// tell.
+    /// Threads that send: of files those that read, too; of a flow those of as many streams as had a piece to hand on,
+    /// on average while any had one.
+    fn sending_threads(&self) -> f64 {
+        match self.is_flow {
+            true => f64::from(self.sender.stage(Stage::Send as u8).threads.max(1)),
+            false => self.reading_threads(),
+        }
+    }
+
+    /// Threads that receive: as many as streams took work, or had a piece. The others stand by, which their receiver
+    /// cannot tell.
     fn receiving_threads(&self) -> f64 {
+        if self.is_flow {
+            return self.sending_threads();
+        }
         let own = self.receiver.stage(Stage::Receive as u8).threads.max(1);
         match self.sender.stage(Stage::Read as u8).threads {
-            sent @ 1.. if !self.is_flow => f64::from(own.min(sent)),
+            sent @ 1.. => f64::from(own.min(sent)),
             _ => f64::from(own),
         }
     }

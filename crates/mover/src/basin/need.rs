@@ -143,6 +143,10 @@ const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Com
 /// Stages of a stream's thread at the receiver.
 const RECEIVING: [Stage; 6] =
     [Stage::Receive, Stage::Expand, Stage::Read, Stage::Verify, Stage::Write, Stage::Create];
+/// Stages of the one thread that reads a flow; streams hand on what it read.
+const FLOW_READING: [Stage; 2] = [Stage::Read, Stage::Digest];
+/// Stages of a stream's thread at the receiver of a flow; one other thread writes.
+const FLOW_RECEIVING: [Stage; 2] = [Stage::Receive, Stage::Verify];
 /// Stages of the thread that makes things durable.
 const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
 
@@ -292,19 +296,31 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
         stages.iter().map(|&stage| Part::of(side, stage, place)).collect()
     };
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
-    let mut sending = parts(sender, &SENDING, Where::Source);
-    let receiving = parts(receiver, &RECEIVING, Where::Destination);
-    let sending_threads = evidence.sending_threads();
+    let (sending_threads, receiving_threads) = (evidence.sending_threads(), evidence.receiving_threads());
     let mut pools = Vec::new();
-    match evidence.is_linked {
-        true => {
-            let threads = evidence.receiving_threads();
-            pools.push(Pool { parts: receiving, threads });
+    match (evidence.is_flow, evidence.is_linked) {
+        (true, _) => {
+            let reading = parts(sender, &FLOW_READING, Where::Source);
+            pools.push(Pool { parts: reading, threads: evidence.reading_threads() });
+            let sending = parts(sender, &[Stage::Send], Where::Source);
+            pools.push(Pool { parts: sending, threads: sending_threads });
+            let receiving = parts(receiver, &FLOW_RECEIVING, Where::Destination);
+            pools.push(Pool { parts: receiving, threads: receiving_threads });
+            pools.push(Pool { parts: parts(receiver, &[Stage::Write], Where::Destination), threads: 1.0 });
         }
-        // One thread does both.
-        false => sending.extend(receiving),
+        (false, true) => {
+            let receiving = parts(receiver, &RECEIVING, Where::Destination);
+            pools.push(Pool { parts: receiving, threads: receiving_threads });
+            let sending = parts(sender, &SENDING, Where::Source);
+            pools.push(Pool { parts: sending, threads: sending_threads });
+        }
+        (false, false) => {
+            // One thread does both.
+            let mut both = parts(sender, &SENDING, Where::Source);
+            both.extend(parts(receiver, &RECEIVING, Where::Destination));
+            pools.push(Pool { parts: both, threads: sending_threads });
+        }
     }
-    pools.push(Pool { parts: sending, threads: sending_threads });
     pools.push(Pool { parts: parts(receiver, &ROUNDS, Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(sender, &[Stage::Scan], Where::Source), threads: 1.0 });
@@ -395,7 +411,7 @@ fn of_limits(evidence: &Evidence, gone: Option<&Need>) -> Vec<Need> {
             weight: waited,
         });
     }
-    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.sending_threads();
+    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.reading_threads();
     needs.push(Need {
         stage: None,
         place: Where::Source,
@@ -446,8 +462,8 @@ fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
     let asked = evidence.rate_bytes_per_s.filter(|&rate| rate > 0);
     let pace = sender.stage(Stage::Pace as u8);
     let waited = (pace.busy_nanos as f64 / 1e9 / evidence.sending_threads()).min(seconds);
-    let (seconds_needed, is_met) = match evidence.is_flow || evidence.yields {
-        // A stream waits for its producer, who yields for others: there the rate itself says whether it was met.
+    let (seconds_needed, is_met) = match evidence.yields {
+        // Who yields waits for others: there the rate itself says whether it was met.
         true => {
             let needed = evidence.bytes as f64 / asked? as f64;
             (needed, needed > seconds * AT_LIMIT)
