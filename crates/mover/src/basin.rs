@@ -253,6 +253,8 @@ impl Evidence {
     /// went through it more than once counts once.
     fn bytes_through(&self, row: &StageAccount) -> u64 {
         match row.bytes {
+            // What an earlier attempt left is none of what this one moves.
+            bytes if row.stage == Stage::Reread as u8 => bytes,
             0 => self.content_bytes(),
             bytes => bytes.clamp(self.bytes, self.content_bytes()),
         }

@@ -148,7 +148,9 @@ const FLOW_READING: [Stage; 2] = [Stage::Read, Stage::Digest];
 /// Stages of a stream's thread at the receiver of a flow; one other thread writes.
 const FLOW_RECEIVING: [Stage; 2] = [Stage::Receive, Stage::Verify];
 /// Stages of the thread that makes things durable.
-const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
+const ROUNDS: [Stage; 5] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude, Stage::Copy];
+/// Stages of the thread that looks at what stands at the destination.
+const DECIDING: [Stage; 2] = [Stage::Decide, Stage::Reread];
 
 /// A control group that was out of CPU for this share of the time explains whatever waits.
 const THROTTLED: f64 = 0.2;
@@ -210,7 +212,10 @@ impl Part {
             Stage::Decide => Cause::Look,
             Stage::Sync | Stage::Record | Stage::Conclude if is_sync_slow => Cause::SlowSync,
             Stage::Sync | Stage::Record => Cause::DestinationDisk,
-            Stage::Write | Stage::ReadBack if self.waits() => Cause::DestinationDisk,
+            stage if stage == Stage::Write || reads_there(stage) => match self.waits() {
+                true => Cause::DestinationDisk,
+                false => Cause::DestinationCpu,
+            },
             Stage::Finish | Stage::Conclude => Cause::Names,
             _ if self.place == Where::Source => Cause::SourceCpu,
             _ => Cause::DestinationCpu,
@@ -223,6 +228,11 @@ impl Pool {
     fn seconds(&self) -> f64 {
         self.parts.iter().map(|part| part.busy).sum::<f64>() / self.threads
     }
+}
+
+/// Whether a stage reads and digests what stands at the destination by a thread that is no stream's.
+fn reads_there(stage: Stage) -> bool {
+    matches!(stage, Stage::ReadBack | Stage::Copy | Stage::Reread)
 }
 
 /// Resources with a need.
@@ -245,7 +255,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
                 let computes = match gone.cause {
                     Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk => true,
                     // What comes from the disk is digested, however fast that is.
-                    Cause::DestinationDisk => part.stage == Stage::ReadBack,
+                    Cause::DestinationDisk => reads_there(part.stage),
                     // Nor where only the wait for a CPU is gone.
                     _ => part.is_crowded,
                 };
@@ -283,7 +293,7 @@ fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
                 || part.stage == Stage::Write && part.waits()
                 || part.stage == Stage::Read && part.place == Where::Destination && part.waits()
                 // A sync that is slow however little there is makes no reading slow.
-                || gone.cause == Cause::DestinationDisk && part.stage == Stage::ReadBack && part.waits()
+                || gone.cause == Cause::DestinationDisk && reads_there(part.stage) && part.waits()
                 || gone.stage == Some(part.stage) && part.place == Where::Destination
         }
         // On one connection, what a slow receiver holds up is no part of the sender's.
@@ -324,7 +334,7 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
     pools.push(Pool { parts: parts(receiver, &ROUNDS, Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(sender, &[Stage::Scan], Where::Source), threads: 1.0 });
-    pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Where::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &DECIDING, Where::Destination), threads: 1.0 });
     pools
 }
 

@@ -197,7 +197,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
 }
 
 fn is_reading(narrow: &Narrow) -> bool {
-    [Stage::Read, Stage::ReadBack].iter().any(|stage| narrow.stage == stage.name())
+    [Stage::Read, Stage::ReadBack, Stage::Reread].iter().any(|stage| narrow.stage == stage.name())
 }
 
 /// A rate limit: as it was asked for, if one of now explains it.
