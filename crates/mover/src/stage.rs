@@ -56,9 +56,9 @@ pub enum Stage {
     Digest,
     /// Compressing it.
     Compress,
-    /// Being no faster than asked.
+    /// Being no faster than asked. Its bytes are those that are sent: packed ones as they are.
     Pace,
-    /// Being no faster than the operator of this side lets all that it moves be.
+    /// Being no faster than the operator of this side lets all that it moves be. Its bytes are those of the pace.
     Limit,
     /// Sealing and handing it to the kernel.
     Send,

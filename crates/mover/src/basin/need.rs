@@ -112,11 +112,8 @@ impl Need {
             _ => "cpu",
         };
         let seconds = self.seconds.max(1e-9);
-        // What went before a limit was set, or after it was taken away, went by no limit.
-        let paced = evidence.sender.stage(Stage::Pace as u8).bytes;
         let bytes = match self.cause {
-            Cause::RateLimit if paced > 0 => paced.min(evidence.bytes),
-            Cause::RateLimit => evidence.bytes,
+            Cause::RateLimit => paced_bytes(evidence),
             _ => match (self.stage, self.place) {
                 (_, Where::Path) => evidence.bytes,
                 (Some(stage), Where::Destination) => {
@@ -134,6 +131,21 @@ impl Need {
             bytes_per_s: bytes as f64 / seconds,
             entries_per_s: evidence.entries as f64 / seconds,
             heat: heat::of(evidence, self.cause, self.place).map(|heat| heat.share()),
+        }
+    }
+}
+
+/// Content bytes that went by a rate: what went before one was set, or after it was taken away, did not.
+fn paced_bytes(evidence: &Evidence) -> u64 {
+    let row = |stage: Stage| evidence.sender.stage(stage as u8);
+    let pace = row(Stage::Pace);
+    match pace.bytes {
+        0 => evidence.bytes,
+        bytes if row(Stage::Compress).busy_nanos == 0 => bytes.min(evidence.bytes),
+        // It has bytes as they are sent: the content is as large a part of all as the frames are.
+        _ => {
+            let part = pace.items as f64 / row(Stage::Send).items.max(1) as f64;
+            (evidence.bytes as f64 * part.min(1.0)) as u64
         }
     }
 }
@@ -443,13 +455,9 @@ fn of_operator(evidence: &Evidence, place: Where) -> Need {
     let row = side.stage(Stage::Limit as u8);
     let waited = (row.busy_nanos as f64 / 1e9 / threads).min(seconds);
     let is_felt = waited > seconds * FELT;
-    // The limit is one of bytes as they are sent: what is packed says nothing of how near they come.
-    let is_packed = evidence.sender.stage(Stage::Compress as u8).busy_nanos > 0;
     // Where few of the streams have anything to move, the others do not wait for it.
     let by_rate = match &side.limit {
-        Some(limit) if is_felt && !is_packed => {
-            row.bytes.min(evidence.bytes) as f64 / limit.bytes_per_s.max(1) as f64
-        }
+        Some(limit) if is_felt => row.bytes as f64 / limit.bytes_per_s.max(1) as f64,
         _ => 0.0,
     };
     let is_met = waited > seconds * HELD || by_rate > seconds * AT_LIMIT;
@@ -478,13 +486,9 @@ fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
             let needed = evidence.bytes as f64 / asked? as f64;
             (needed, needed > seconds * AT_LIMIT)
         }
-        // The rate of now is that of before only where it was waited for, and it is one of bytes as they are sent.
+        // The rate of now is that of before only where it was waited for.
         false => {
-            let is_packed = sender.stage(Stage::Compress as u8).busy_nanos > 0;
-            let by_rate = match asked.filter(|_| !is_packed) {
-                Some(rate) => pace.bytes.min(evidence.bytes) as f64 / rate as f64,
-                None => 0.0,
-            };
+            let by_rate = asked.map_or(0.0, |rate| pace.bytes as f64 / rate as f64);
             // Where few of the streams have anything to send, the others do not wait for it.
             let is_reached = by_rate > seconds * AT_LIMIT && waited > seconds * FELT;
             let is_late = by_rate > 0.0 && gone.is_some_and(wakes_senders_late);
