@@ -82,7 +82,8 @@ pub struct Evidence {
     pub concurrency: u32,
     /// Bytes that each stream may have under way, if that was set.
     pub window_bytes: Option<u64>,
-    /// Most bytes that this system lets a socket's buffers grow to: receive, send; 0 if unknown.
+    /// Most bytes that the receiver's and the sender's system lets a socket's buffer grow to: receive, send; 0 if
+    /// unknown, as of a system that is not this one.
     pub socket_bytes_max: (u64, u64),
     /// Accounts of the sending side.
     pub sender: SideAccounts,
