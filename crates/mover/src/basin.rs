@@ -72,6 +72,9 @@ pub struct Evidence {
     pub yields: bool,
     /// Whether there is a link between the sides; without one both are one process.
     pub is_linked: bool,
+    /// Whether data travel in ssh: no stream is a connection of its own between the machines.
+    #[serde(default)]
+    pub in_ssh: bool,
     /// Streams that were planned.
     pub streams: u16,
     /// Rate that was asked for, in bytes a second.
@@ -167,9 +170,10 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let left = (seconds - narrowest.seconds).max(0.0) + beginning;
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
     let factor = (seconds / wanted).max(1.0);
-    // The path is known to be as wide as it ever was, and no wider: behind a window, a buffer or losses there is a link
-    // of which nothing else is known.
-    let hides_link = matches!(narrowest.cause, Cause::Window | Cause::SendBuffer | Cause::Loss);
+    // The path is known to be as wide as it ever was, and no wider: behind ssh, a window, a buffer or losses there is a
+    // link of which nothing else is known.
+    let hides_link =
+        matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
     let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;

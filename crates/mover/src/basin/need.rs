@@ -31,6 +31,8 @@ pub enum Cause {
     OperatorLimit,
     /// The link is full.
     Link,
+    /// Data travel in ssh: what that carries and what the link behind it does, no account tells apart.
+    Ssh,
     /// The windows are smaller than bandwidth times delay.
     Window,
     /// Our send buffers are.
@@ -70,6 +72,7 @@ impl Cause {
             Cause::RateLimit => "rate-limit",
             Cause::OperatorLimit => "operator-limit",
             Cause::Link => "link",
+            Cause::Ssh => "ssh",
             Cause::Window => "window",
             Cause::SendBuffer => "send-buffer",
             Cause::Loss => "loss",

@@ -90,6 +90,10 @@ fn carried_bytes(evidence: &Evidence) -> f64 {
 
 fn cause(evidence: &Evidence) -> Cause {
     let streams = &evidence.sender.streams;
+    // What the kernel says of the connections of ssh is not told, or is of the way to a program on the same machine.
+    if evidence.in_ssh {
+        return Cause::Ssh;
+    }
     let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
     let busy = sum(|stream| stream.busy_nanos).max(1.0);
     if is_window_the_bound(streams) {

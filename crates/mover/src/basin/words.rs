@@ -163,6 +163,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::RateLimit => limited(evidence, narrow, &rate),
         Cause::OperatorLimit => by_operator(evidence, narrow),
         Cause::Link => carried(evidence, is_full, &rate),
+        Cause::Ssh => format!("data travel in ssh, which gives {rate}"),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
             size(window_bytes(evidence)),

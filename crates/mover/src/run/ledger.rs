@@ -19,6 +19,8 @@ pub struct Settings {
     pub is_flow: bool,
     /// Whether it gives way to others on the path.
     pub yields: bool,
+    /// Whether data travel in ssh.
+    pub in_ssh: bool,
     /// Streams.
     pub streams: u16,
     /// Files under way.
@@ -46,6 +48,7 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         is_flow: settings.is_flow,
         yields: settings.yields,
         is_linked: settings.is_linked,
+        in_ssh: settings.in_ssh,
         streams: settings.streams,
         rate_bytes_per_s: settings.rate_bytes_per_s,
         depth: settings.depth,
