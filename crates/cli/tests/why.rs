@@ -516,6 +516,33 @@ fn a_thin_link_is_named() {
     assert!((80e6..130e6).contains(&rate), "{rate}");
 }
 
+/// What streams wait for the path is neither work of the CPU that seals their frames, nor time that the pipe took.
+#[test]
+fn a_thin_link_of_a_stream_is_named() {
+    let Some(cable) = Cable::new("a thin link of a stream") else { return };
+    cable.limit("100mbit");
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let listen = format!("{}:8487", Cable::ADDRESS_B);
+    let to = scratch.path("to");
+    let daemon = scratch.daemon_at(&listen, &[("data", &to)], &[], |command| cable.enter_b(&command));
+    let mut stream = scratch.thalweg();
+    stream.args(["stream", "-q", "--ticket"]).arg(&daemon.ticket);
+    stream.arg("-").arg(format!("tw://{listen}/data/file"));
+    let mut stream = cable.enter_a(&stream);
+    let mut stream = stream.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = stream.stdin.take().unwrap();
+    let producer = std::thread::spawn(move || {
+        // The stream may fail, which is told below.
+        let _ = std::io::Write::write_all(&mut pipe, &noise(1, 48 << 20));
+    });
+    let out = finish(stream);
+    producer.join().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let answer = why(&scratch, &[]);
+    assert_eq!(answer["narrowest"]["place"], "path", "{}", answer["sentence"]);
+}
+
 /// The copy overflows the queue in front of the line itself; nothing is lost on the way.
 #[test]
 fn a_full_link_far_away_is_not_called_lossy_for_what_its_queue_loses() {

@@ -80,6 +80,9 @@ pub struct Evidence {
     pub yields: bool,
     /// Whether there is a link between the sides; without one both are one process.
     pub is_linked: bool,
+    /// Whether data travel in ssh: no stream is a connection of its own between the machines.
+    #[serde(default)]
+    pub in_ssh: bool,
     /// Streams that were planned.
     pub streams: u16,
     /// Rate that was asked for, in bytes a second.
@@ -90,7 +93,8 @@ pub struct Evidence {
     pub concurrency: u32,
     /// Bytes that each stream may have under way, if that was set.
     pub window_bytes: Option<u64>,
-    /// Most bytes that this system lets a socket's buffers grow to: receive, send; 0 if unknown.
+    /// Most bytes that the receiver's and the sender's system lets a socket's buffer grow to: receive, send; 0 if
+    /// unknown, as of a system that is not this one.
     pub socket_bytes_max: (u64, u64),
     /// Times in which nothing could move, whatever the stages let through.
     #[serde(default)]
@@ -177,9 +181,10 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let left = (seconds - narrowest.seconds).max(0.0) + beginning;
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
     let factor = (seconds / wanted).max(1.0);
-    // The path is known to be as wide as it ever was, and no wider: behind a window, a buffer or losses there is a link
-    // of which nothing else is known.
-    let hides_link = matches!(narrowest.cause, Cause::Window | Cause::SendBuffer | Cause::Loss);
+    // The path is known to be as wide as it ever was, and no wider: behind ssh, a window, a buffer or losses there is a
+    // link of which nothing else is known.
+    let hides_link =
+        matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
     let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;
@@ -264,22 +269,36 @@ impl Evidence {
     /// went through it more than once counts once.
     fn bytes_through(&self, row: &StageAccount) -> u64 {
         match row.bytes {
+            // What an earlier attempt left is none of what this one moves.
+            bytes if row.stage == Stage::Reread as u8 => bytes,
             0 => self.content_bytes(),
             bytes => bytes.clamp(self.bytes, self.content_bytes()),
         }
     }
 
-    /// Threads that send: as many as streams took work, on average.
-    fn sending_threads(&self) -> f64 {
+    /// Threads that read: of files those of as many streams as took work, on average; of a flow the one that reads it.
+    fn reading_threads(&self) -> f64 {
         f64::from(self.sender.stage(Stage::Read as u8).threads.max(1))
     }
 
-    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot
-    /// tell.
+    /// Threads that send: of files those that read, too; of a flow those of as many streams as had a piece to hand on,
+    /// on average while any had one.
+    fn sending_threads(&self) -> f64 {
+        match self.is_flow {
+            true => f64::from(self.sender.stage(Stage::Send as u8).threads.max(1)),
+            false => self.reading_threads(),
+        }
+    }
+
+    /// Threads that receive: as many as streams took work, or had a piece. The others stand by, which their receiver
+    /// cannot tell.
     fn receiving_threads(&self) -> f64 {
+        if self.is_flow {
+            return self.sending_threads();
+        }
         let own = self.receiver.stage(Stage::Receive as u8).threads.max(1);
         match self.sender.stage(Stage::Read as u8).threads {
-            sent @ 1.. if !self.is_flow => f64::from(own.min(sent)),
+            sent @ 1.. => f64::from(own.min(sent)),
             _ => f64::from(own),
         }
     }

@@ -48,8 +48,7 @@ pub mod round;
 pub enum Stage {
     /// Listing the source.
     Scan,
-    /// Reading chunks of the source; at the destination, of a file that stands there: to compare it, or to copy what is
-    /// the same.
+    /// Reading chunks of the source; at the destination, of a file that stands there: to compare it.
     Read,
     /// Opening and reading small files of the source.
     Open,
@@ -57,9 +56,9 @@ pub enum Stage {
     Digest,
     /// Compressing it.
     Compress,
-    /// Being no faster than asked.
+    /// Being no faster than asked. Its bytes are those that are sent: packed ones as they are.
     Pace,
-    /// Being no faster than the operator of this side lets all that it moves be.
+    /// Being no faster than the operator of this side lets all that it moves be. Its bytes are those of the pace.
     Limit,
     /// Sealing and handing it to the kernel.
     Send,
@@ -85,11 +84,15 @@ pub enum Stage {
     Finish,
     /// The end: metadata of directories, deletions, the last sync.
     Conclude,
+    /// Beside that journey: copying what stands at the destination already to where it is wanted.
+    Copy,
+    /// Beside it, too: reading again what an earlier attempt left, and digesting it.
+    Reread,
 }
 
 impl Stage {
     /// All stages, in order.
-    pub const ALL: [Stage; 19] = [
+    pub const ALL: [Stage; 21] = [
         Stage::Scan,
         Stage::Read,
         Stage::Open,
@@ -109,6 +112,8 @@ impl Stage {
         Stage::Record,
         Stage::Finish,
         Stage::Conclude,
+        Stage::Copy,
+        Stage::Reread,
     ];
 
     /// The word for it.
@@ -133,6 +138,8 @@ impl Stage {
             Stage::Record => "record",
             Stage::Finish => "finish",
             Stage::Conclude => "conclude",
+            Stage::Copy => "copy",
+            Stage::Reread => "reread",
         }
     }
 }

@@ -331,6 +331,8 @@ impl Served {
             is_linked: true,
             is_flow: self.is_flow,
             yields: self.terms.yields,
+            // Who is served connects by sockets of its own.
+            in_ssh: false,
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
             concurrency: self.terms.concurrency.unwrap_or(plan::CONCURRENCY),
             depth: self.terms.depth,

@@ -97,7 +97,7 @@ pub struct StageAccount {
     pub output_nanos: u64,
     /// CPU time of the work, in nanoseconds.
     pub cpu_nanos: u64,
-    /// Content bytes through it.
+    /// Content bytes through it; of what waits for a limit, bytes as they are sent.
     pub bytes: u64,
     /// Pieces of work through it: segments, small files, entries or rounds.
     pub items: u64,

@@ -52,8 +52,8 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
                     format!("--cipher aes128 where {place} has AES instructions, or more --streams.")
                 }
                 // Not by threads of the streams, however many there are.
-                Some(Stage::ReadBack) => {
-                    format!("a faster CPU at {place}; --verify written reads nothing back.")
+                Some(stage @ (Stage::ReadBack | Stage::Copy | Stage::Reread)) => {
+                    format!("a faster CPU at {place}{}.", beside(stage))
                 }
                 _ => format!("more --streams, if {place} has idle CPUs."),
             }
@@ -72,6 +72,9 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         }
         Cause::Link if evidence.yields => "--class normal, where it need not give way.".into(),
         Cause::Link => "a wider link, or --compress where the data shrink.".into(),
+        Cause::Ssh => "data go beside ssh by a port that is open in either direction (--far-ports, --near-ports), \
+             without --via-ssh."
+            .into(),
         Cause::Window => window(evidence),
         Cause::SendBuffer => {
             let most = match evidence.socket_bytes_max.1 {
@@ -97,10 +100,9 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::SlowCard => {
             "look at that card, its cable and its route; or leave it out of --via and --bind.".into()
         }
-        Cause::DestinationDisk if narrowest.stage == Some(Stage::ReadBack) => {
-            "a faster disk at the destination; --verify written reads nothing back.".into()
+        Cause::DestinationDisk => {
+            format!("a faster disk at the destination{}.", narrowest.stage.map_or("", beside))
         }
-        Cause::DestinationDisk => "a faster disk at the destination.".into(),
         Cause::SlowSync => "a destination whose disk flushes quicker (a write cache with a battery); \
              copy more in one command."
             .into(),
@@ -110,6 +112,16 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             Some(depth) => format!("--depth (now {depth}), or leave it out."),
             None => format!("--concurrency (now {}), --streams.", evidence.concurrency),
         },
+    }
+}
+
+/// What is said besides of a stage that reads what stands at the destination, by a thread that is no stream's.
+fn beside(stage: Stage) -> &'static str {
+    match stage {
+        Stage::ReadBack => "; --verify written reads nothing back",
+        Stage::Copy => "; without --check digest and --find-renames it is sent instead",
+        Stage::Reread => "; what an earlier attempt left is read once, before the rest is moved",
+        _ => "",
     }
 }
 

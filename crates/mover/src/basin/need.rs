@@ -31,6 +31,8 @@ pub enum Cause {
     OperatorLimit,
     /// The link is full.
     Link,
+    /// Data travel in ssh: what that carries and what the link behind it does, no account tells apart.
+    Ssh,
     /// The windows are smaller than bandwidth times delay.
     Window,
     /// Our send buffers are.
@@ -70,6 +72,7 @@ impl Cause {
             Cause::RateLimit => "rate-limit",
             Cause::OperatorLimit => "operator-limit",
             Cause::Link => "link",
+            Cause::Ssh => "ssh",
             Cause::Window => "window",
             Cause::SendBuffer => "send-buffer",
             Cause::Loss => "loss",
@@ -112,11 +115,8 @@ impl Need {
             _ => "cpu",
         };
         let seconds = self.seconds.max(1e-9);
-        // What went before a limit was set, or after it was taken away, went by no limit.
-        let paced = evidence.sender.stage(Stage::Pace as u8).bytes;
         let bytes = match self.cause {
-            Cause::RateLimit if paced > 0 => paced.min(evidence.bytes),
-            Cause::RateLimit => evidence.bytes,
+            Cause::RateLimit => paced_bytes(evidence),
             _ => match (self.stage, self.place) {
                 (_, Where::Path) => evidence.bytes,
                 (Some(stage), Where::Destination) => {
@@ -138,13 +138,34 @@ impl Need {
     }
 }
 
+/// Content bytes that went by a rate: what went before one was set, or after it was taken away, did not.
+fn paced_bytes(evidence: &Evidence) -> u64 {
+    let row = |stage: Stage| evidence.sender.stage(stage as u8);
+    let pace = row(Stage::Pace);
+    match pace.bytes {
+        0 => evidence.bytes,
+        bytes if row(Stage::Compress).busy_nanos == 0 => bytes.min(evidence.bytes),
+        // It has bytes as they are sent: the content is as large a part of all as the frames are.
+        _ => {
+            let part = pace.items as f64 / row(Stage::Send).items.max(1) as f64;
+            (evidence.bytes as f64 * part.min(1.0)) as u64
+        }
+    }
+}
+
 /// Stages of a stream's thread at the sender.
 const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Compress, Stage::Send];
 /// Stages of a stream's thread at the receiver.
 const RECEIVING: [Stage; 6] =
     [Stage::Receive, Stage::Expand, Stage::Read, Stage::Verify, Stage::Write, Stage::Create];
+/// Stages of the one thread that reads a flow; streams hand on what it read.
+const FLOW_READING: [Stage; 2] = [Stage::Read, Stage::Digest];
+/// Stages of a stream's thread at the receiver of a flow; one other thread writes.
+const FLOW_RECEIVING: [Stage; 2] = [Stage::Receive, Stage::Verify];
 /// Stages of the thread that makes things durable.
-const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
+const ROUNDS: [Stage; 5] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude, Stage::Copy];
+/// Stages of the thread that looks at what stands at the destination.
+const DECIDING: [Stage; 2] = [Stage::Decide, Stage::Reread];
 
 /// A rate limit that was met to this share is what limits, if it was waited for at all: during more than the second
 /// share.
@@ -202,7 +223,10 @@ impl Part {
             Stage::Decide => Cause::Look,
             Stage::Sync | Stage::Record | Stage::Conclude if is_sync_slow => Cause::SlowSync,
             Stage::Sync | Stage::Record => Cause::DestinationDisk,
-            Stage::Write | Stage::ReadBack if self.waits() => Cause::DestinationDisk,
+            stage if stage == Stage::Write || reads_there(stage) => match self.waits() {
+                true => Cause::DestinationDisk,
+                false => Cause::DestinationCpu,
+            },
             Stage::Finish | Stage::Conclude => Cause::Names,
             _ if self.place == Where::Source => Cause::SourceCpu,
             _ => Cause::DestinationCpu,
@@ -215,6 +239,11 @@ impl Pool {
     fn seconds(&self) -> f64 {
         self.parts.iter().map(|part| part.busy).sum::<f64>() / self.threads
     }
+}
+
+/// Whether a stage reads and digests what stands at the destination by a thread that is no stream's.
+fn reads_there(stage: Stage) -> bool {
+    matches!(stage, Stage::ReadBack | Stage::Copy | Stage::Reread)
 }
 
 /// Resources with a need.
@@ -237,7 +266,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
                 let computes = match gone.cause {
                     Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk => true,
                     // What comes from the disk is digested, however fast that is.
-                    Cause::DestinationDisk => part.stage == Stage::ReadBack,
+                    Cause::DestinationDisk => reads_there(part.stage),
                     // Nor where only the wait for a CPU is gone.
                     _ => part.is_crowded,
                 };
@@ -275,7 +304,7 @@ fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
                 || part.stage == Stage::Write && part.waits()
                 || part.stage == Stage::Read && part.place == Where::Destination && part.waits()
                 // A sync that is slow however little there is makes no reading slow.
-                || gone.cause == Cause::DestinationDisk && part.stage == Stage::ReadBack && part.waits()
+                || gone.cause == Cause::DestinationDisk && reads_there(part.stage) && part.waits()
                 || gone.stage == Some(part.stage) && part.place == Where::Destination
         }
         // On one connection, what a slow receiver holds up is no part of the sender's.
@@ -288,23 +317,35 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
         stages.iter().map(|&stage| Part::of(side, stage, place)).collect()
     };
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
-    let mut sending = parts(sender, &SENDING, Where::Source);
-    let receiving = parts(receiver, &RECEIVING, Where::Destination);
-    let sending_threads = evidence.sending_threads();
+    let (sending_threads, receiving_threads) = (evidence.sending_threads(), evidence.receiving_threads());
     let mut pools = Vec::new();
-    match evidence.is_linked {
-        true => {
-            let threads = evidence.receiving_threads();
-            pools.push(Pool { parts: receiving, threads });
+    match (evidence.is_flow, evidence.is_linked) {
+        (true, _) => {
+            let reading = parts(sender, &FLOW_READING, Where::Source);
+            pools.push(Pool { parts: reading, threads: evidence.reading_threads() });
+            let sending = parts(sender, &[Stage::Send], Where::Source);
+            pools.push(Pool { parts: sending, threads: sending_threads });
+            let receiving = parts(receiver, &FLOW_RECEIVING, Where::Destination);
+            pools.push(Pool { parts: receiving, threads: receiving_threads });
+            pools.push(Pool { parts: parts(receiver, &[Stage::Write], Where::Destination), threads: 1.0 });
         }
-        // One thread does both.
-        false => sending.extend(receiving),
+        (false, true) => {
+            let receiving = parts(receiver, &RECEIVING, Where::Destination);
+            pools.push(Pool { parts: receiving, threads: receiving_threads });
+            let sending = parts(sender, &SENDING, Where::Source);
+            pools.push(Pool { parts: sending, threads: sending_threads });
+        }
+        (false, false) => {
+            // One thread does both.
+            let mut both = parts(sender, &SENDING, Where::Source);
+            both.extend(parts(receiver, &RECEIVING, Where::Destination));
+            pools.push(Pool { parts: both, threads: sending_threads });
+        }
     }
-    pools.push(Pool { parts: sending, threads: sending_threads });
     pools.push(Pool { parts: parts(receiver, &ROUNDS, Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Where::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(sender, &[Stage::Scan], Where::Source), threads: 1.0 });
-    pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Where::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &DECIDING, Where::Destination), threads: 1.0 });
     pools
 }
 
@@ -352,7 +393,7 @@ fn of_limits(evidence: &Evidence, gone: Option<&Need>) -> Vec<Need> {
             weight: waited,
         });
     }
-    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.sending_threads();
+    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.reading_threads();
     needs.push(Need {
         stage: None,
         place: Where::Source,
@@ -374,13 +415,9 @@ fn of_operator(evidence: &Evidence, place: Where) -> Need {
     let row = side.stage(Stage::Limit as u8);
     let waited = (row.busy_nanos as f64 / 1e9 / threads).min(seconds);
     let is_felt = waited > seconds * FELT;
-    // The limit is one of bytes as they are sent: what is packed says nothing of how near they come.
-    let is_packed = evidence.sender.stage(Stage::Compress as u8).busy_nanos > 0;
     // Where few of the streams have anything to move, the others do not wait for it.
     let by_rate = match &side.limit {
-        Some(limit) if is_felt && !is_packed => {
-            row.bytes.min(evidence.bytes) as f64 / limit.bytes_per_s.max(1) as f64
-        }
+        Some(limit) if is_felt => row.bytes as f64 / limit.bytes_per_s.max(1) as f64,
         _ => 0.0,
     };
     let is_met = waited > seconds * HELD || by_rate > seconds * AT_LIMIT;
@@ -403,19 +440,15 @@ fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
     let asked = evidence.rate_bytes_per_s.filter(|&rate| rate > 0);
     let pace = sender.stage(Stage::Pace as u8);
     let waited = (pace.busy_nanos as f64 / 1e9 / evidence.sending_threads()).min(seconds);
-    let (seconds_needed, is_met) = match evidence.is_flow || evidence.yields {
-        // A stream waits for its producer, who yields for others: there the rate itself says whether it was met.
+    let (seconds_needed, is_met) = match evidence.yields {
+        // Who yields waits for others: there the rate itself says whether it was met.
         true => {
             let needed = evidence.bytes as f64 / asked? as f64;
             (needed, needed > seconds * AT_LIMIT)
         }
-        // The rate of now is that of before only where it was waited for, and it is one of bytes as they are sent.
+        // The rate of now is that of before only where it was waited for.
         false => {
-            let is_packed = sender.stage(Stage::Compress as u8).busy_nanos > 0;
-            let by_rate = match asked.filter(|_| !is_packed) {
-                Some(rate) => pace.bytes.min(evidence.bytes) as f64 / rate as f64,
-                None => 0.0,
-            };
+            let by_rate = asked.map_or(0.0, |rate| pace.bytes as f64 / rate as f64);
             // Where few of the streams have anything to send, the others do not wait for it.
             let is_reached = by_rate > seconds * AT_LIMIT && waited > seconds * FELT;
             let is_late = by_rate > 0.0 && gone.is_some_and(wakes_senders_late);

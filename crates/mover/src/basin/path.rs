@@ -50,11 +50,10 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     let sent = wait(sending.output_nanos + paced, evidence.sending_threads());
     let receiving = receiver.stage(Stage::Receive as u8);
     let received = wait(receiving.input_nanos, evidence.receiving_threads());
-    let seconds = match receiving.threads {
-        // Its accounts have not come.
-        0 => sent,
-        _ => sent.min(received),
-    };
+    // Of a flow it counts no threads.
+    let has_told = if evidence.is_flow { receiving.items > 0 } else { receiving.threads > 0 };
+    // Until its accounts have come only ours say anything.
+    let seconds = if has_told { sent.min(received) } else { sent };
     // Who gives way waits while nothing is under way.
     let at_most = if evidence.yields { f64::INFINITY } else { busy_at_most(evidence) };
     let seconds = (seconds * sharing(evidence)).min(at_most).min(evidence.seconds());
@@ -91,6 +90,10 @@ fn carried_bytes(evidence: &Evidence) -> f64 {
 
 fn cause(evidence: &Evidence) -> Cause {
     let streams = &evidence.sender.streams;
+    // What the kernel says of the connections of ssh is not told, or is of the way to a program on the same machine.
+    if evidence.in_ssh {
+        return Cause::Ssh;
+    }
     let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
     let busy = sum(|stream| stream.busy_nanos).max(1.0);
     if is_window_the_bound(streams) {

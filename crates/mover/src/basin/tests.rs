@@ -24,6 +24,9 @@ mod rates;
 // Links, windows, streams.
 mod path;
 
+// What is being made while it is moved.
+mod flows;
+
 // What is said of it.
 mod said;
 

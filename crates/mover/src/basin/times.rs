@@ -64,6 +64,8 @@ pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
         let is = |stage: Stage| stage.name() == width.stage;
         match () {
             () if is(Stage::ReadBack) => back = width.busy,
+            // It says nothing of how content comes.
+            () if is(Stage::Reread) => {}
             () if OF_ENTRIES.into_iter().any(is) => entries = entries.max(width.busy),
             () => bytes = bytes.max(width.busy),
         }

@@ -87,7 +87,9 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Where) -
     let threads = match stage {
         Stage::Scan | Stage::Decide => 1.0,
         stage if stage >= Stage::Sync => 1.0,
-        stage if stage <= Stage::Send && place == Where::Source => evidence.sending_threads(),
+        Stage::Write if evidence.is_flow => 1.0,
+        Stage::Pace | Stage::Limit | Stage::Send if place == Where::Source => evidence.sending_threads(),
+        stage if stage <= Stage::Send && place == Where::Source => evidence.reading_threads(),
         // Without a link the sender's threads do it.
         _ => evidence.receiving_threads(),
     };

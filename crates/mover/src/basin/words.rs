@@ -169,6 +169,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::RateLimit => limited(evidence, narrow, &rate),
         Cause::OperatorLimit => by_operator(evidence, narrow),
         Cause::Link => carried(evidence, is_full, &rate),
+        Cause::Ssh => format!("data travel in ssh, which gives {rate}"),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
             size(window_bytes(evidence)),
@@ -203,7 +204,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
 }
 
 fn is_reading(narrow: &Narrow) -> bool {
-    [Stage::Read, Stage::ReadBack].iter().any(|stage| narrow.stage == stage.name())
+    [Stage::Read, Stage::ReadBack, Stage::Reread].iter().any(|stage| narrow.stage == stage.name())
 }
 
 /// A quota of a control group, and whether it is ours alone.

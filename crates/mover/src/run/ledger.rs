@@ -20,6 +20,8 @@ pub struct Settings {
     pub is_flow: bool,
     /// Whether it gives way to others on the path.
     pub yields: bool,
+    /// Whether data travel in ssh.
+    pub in_ssh: bool,
     /// Streams.
     pub streams: u16,
     /// Files under way.
@@ -34,7 +36,6 @@ pub struct Settings {
 
 /// Both sides' accounts of a transfer of which `entries` are settled.
 pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receiver: SideAccounts) -> Evidence {
-    let limits = thalweg_sys::socket::buffer_limits().ok();
     let through = |side: &SideAccounts, stage: Stage| side.stage(stage as u8).bytes;
     Evidence {
         elapsed_nanos: sender.elapsed_nanos.max(receiver.elapsed_nanos),
@@ -48,17 +49,29 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         is_flow: settings.is_flow,
         yields: settings.yields,
         is_linked: settings.is_linked,
+        in_ssh: settings.in_ssh,
         streams: settings.streams,
         rate_bytes_per_s: settings.rate_bytes_per_s,
         depth: settings.depth,
         concurrency: settings.concurrency,
         window_bytes: settings.window_bytes,
-        socket_bytes_max: limits.map_or((0, 0), |limits| (limits.tcp_rmem[2], limits.tcp_wmem[2])),
+        socket_bytes_max: socket_bytes_max(&sender, &receiver),
         // Who has the link knows of them.
         outages: Outages::default(),
         sender,
         receiver,
     }
+}
+
+/// What this machine lets a socket's buffers grow to, of what is here: where the other side is, nobody says it.
+fn socket_bytes_max(sender: &SideAccounts, receiver: &SideAccounts) -> (u64, u64) {
+    let Ok(limits) = thalweg_sys::socket::buffer_limits() else { return (0, 0) };
+    let here = host::boot_number();
+    let if_here = |side: &SideAccounts, bytes: u64| match side.process.host {
+        host if host != 0 && host == here => bytes,
+        _ => 0,
+    };
+    (if_here(receiver, limits.tcp_rmem[2]), if_here(sender, limits.tcp_wmem[2]))
 }
 
 /// Bytes that the peer's kernel has of all streams, those of other transfers included; `None` without streams.
@@ -169,4 +182,29 @@ fn pressures() -> [Option<Duration>; 2] {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_large_buffers_may_grow_is_told_of_this_machine_alone() {
+        let side = |host: u64| {
+            let process = ProcessAccount { host, ..ProcessAccount::default() };
+            SideAccounts { process, ..SideAccounts::default() }
+        };
+        let here = host::boot_number();
+        let (ours, far) = (side(here), side(here.wrapping_add(1)));
+        let limits = thalweg_sys::socket::buffer_limits().unwrap();
+        let [read, write] = match here {
+            // Which kernel this is nobody knows.
+            0 => [0; 2],
+            _ => [limits.tcp_rmem[2], limits.tcp_wmem[2]],
+        };
+        assert_eq!(socket_bytes_max(&ours, &far), (0, write), "a push");
+        assert_eq!(socket_bytes_max(&far, &ours), (read, 0), "a pull");
+        // Before the other side has told where it is.
+        assert_eq!(socket_bytes_max(&side(0), &ours), (read, 0));
+    }
 }

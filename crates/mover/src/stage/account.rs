@@ -337,6 +337,12 @@ impl<'a> Stopwatch<'a> {
         self.next();
     }
 
+    /// Leaves out wall time and CPU time since the last lap that were booked otherwise.
+    pub fn leave_out(&mut self, (wall, cpu): (Duration, Duration)) {
+        self.since += wall;
+        self.cpu_since += cpu;
+    }
+
     fn wall(&mut self) -> Duration {
         let now = Instant::now();
         now.saturating_duration_since(std::mem::replace(&mut self.since, now))

@@ -196,8 +196,8 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
     let is_same = (0..ELSEWHERE_MAX)
         .map_while(|number| may_have(run.destination(), entry, number))
         .any(|file| file.and_then(&mut read).is_ok_and(|found| found == digest));
-    // Its bytes were booked when it was compared.
-    watch.lap(Stage::Read, 0);
+    // The piece counts when it is written.
+    watch.lap_many(Stage::Copy, 0, 0);
     if !is_same {
         run.copied(entry.id, chunk, false);
         return;
@@ -217,7 +217,7 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
             return;
         }
     }
-    watch.lap(Stage::Write, digest::chunk_length(chunk, entry.evidence.size, terms.chunk_bytes));
+    watch.lap(Stage::Copy, digest::chunk_length(chunk, entry.evidence.size, terms.chunk_bytes));
     run.copied(entry.id, chunk, true);
 }
 

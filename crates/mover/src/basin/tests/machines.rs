@@ -214,6 +214,49 @@ fn a_slow_disk_at_the_destination_is_one_disk_whether_it_is_written_or_read_back
     expect(&evidence, Cause::SlowSync, Where::Destination, 2.5);
 }
 
+/// An image that stands there but for a hundredth of it, and is compared by eight streams and copied by one thread.
+#[test]
+fn what_is_copied_at_the_destination_takes_the_time_of_one_thread() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Read).threads = 8;
+    row(&mut evidence.receiver, Stage::Receive).threads = 8;
+    evidence.compared_bytes = 99_000_000_000;
+    works(&mut evidence.receiver, Stage::Read, 16_000, 4_000);
+    works(&mut evidence.receiver, Stage::Copy, 9_800, 2_000);
+    row(&mut evidence.receiver, Stage::Copy).bytes = 99_000_000_000;
+    works(&mut evidence.sender, Stage::Read, 24_000, 8_000);
+    // Of one disk that is slow at the destination all that waits for it is gone; what is copied is still computed.
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 3.0);
+    assert_eq!(said.narrowest.stage, "copy");
+    assert!(said.knob.contains("without --check digest"), "{}", said.knob);
+    works(&mut evidence.receiver, Stage::Copy, 9_800, 9_000);
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.stage.as_str()), (Cause::DestinationCpu, "copy"));
+    assert!(!said.knob.contains("--streams"), "{}", said.knob);
+}
+
+/// Of 100 GB the last one was missing: that what is there is read again is no look at many entries.
+#[test]
+fn what_an_earlier_attempt_left_is_read_again_from_a_disk_or_by_a_cpu() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Decide, 10, 5);
+    works(&mut evidence.receiver, Stage::Reread, 9_000, 3_000);
+    row(&mut evidence.receiver, Stage::Reread).bytes = 99_000_000_000;
+    works(&mut evidence.receiver, Stage::Write, 2_000, 200);
+    let said = verdict(&evidence);
+    let narrowest = (said.narrowest.cause, said.narrowest.stage.as_str());
+    assert_eq!(narrowest, (Cause::DestinationDisk, "reread"), "{}", said.sentence);
+    // As fast as it was read, and not as what came after it.
+    assert!((said.narrowest.bytes_per_s / 11e9 - 1.0).abs() < 0.01, "{}", said.narrowest.bytes_per_s);
+    assert!(!said.sentence.contains("--check"), "{}", said.sentence);
+    works(&mut evidence.receiver, Stage::Reread, 9_000, 8_000);
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::DestinationCpu);
+    // Entries that are looked at are still named as that.
+    works(&mut evidence.receiver, Stage::Reread, 0, 0);
+    works(&mut evidence.receiver, Stage::Decide, 9_000, 3_000);
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Look);
+}
+
 #[test]
 fn a_producer_that_takes_its_time() {
     let mut evidence = evidence();

@@ -470,3 +470,25 @@ fn a_plan_that_fills_the_path_is_not_what_holds_up() {
     let said = verdict(&evidence);
     assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Where::Path), "{}", said.sentence);
 }
+
+/// The end that dialled tells nothing of sockets, and the other one of some that lead to ssh.
+#[test]
+fn data_that_travel_in_ssh_are_no_full_link() {
+    for is_pull in [false, true] {
+        let mut evidence = evidence();
+        waits_for_the_path(&mut evidence);
+        works(&mut evidence.receiver, Stage::Write, 4_000, 1_000);
+        match is_pull {
+            true => evidence.sender.streams.iter_mut().for_each(|stream| stream.rwnd_limited_nanos = 9_000_000_000),
+            false => evidence.sender.streams.clear(),
+        }
+        evidence.in_ssh = true;
+        let said = verdict(&evidence);
+        assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Ssh, Where::Path), "{}", said.sentence);
+        assert!(said.sentence.starts_with("the path: data travel in ssh, which gives 8"), "{}", said.sentence);
+        assert!(said.knob.contains("--far-ports") && !said.knob.contains("wider link"), "{}", said.knob);
+        assert_eq!(said.factor_low, Some(1.0), "what is behind it nobody knows");
+        evidence.in_ssh = false;
+        assert_ne!(verdict(&evidence).narrowest.cause, Cause::Ssh);
+    }
+}

@@ -40,11 +40,59 @@ fn a_rate_limit_is_met_by_one_stream_of_many() {
 fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
     let mut evidence = evidence();
     evidence.rate_bytes_per_s = Some(100_000_000);
-    paced(&mut evidence, 100, 1_000_000_000);
-    works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
-    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
-    let said = expect(&evidence, Cause::SourceCpu, Where::Source, 4.0);
+    paced(&mut evidence, 2_000, 250_000_000);
+    works(&mut evidence.sender, Stage::Compress, 17_000, 17_000);
+    works(&mut evidence.receiver, Stage::Write, 6_000, 1_000);
+    let said = expect(&evidence, Cause::SourceCpu, Where::Source, 10.0 / 3.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+}
+
+/// Threads that compress for half of the time and wait for a limit in the rest: without `--compress` it would take
+/// four times as long.
+#[test]
+fn a_limit_that_packed_bytes_reach_is_named_and_not_what_packs_them() {
+    for limited in [Where::Source, Where::Path, Where::Destination] {
+        let mut evidence = evidence();
+        works(&mut evidence.sender, Stage::Compress, 10_000, 10_000);
+        works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+        let (sent, rate) = (250_000_000, 25_500_000);
+        let side = match limited {
+            Where::Source => &mut evidence.sender,
+            _ => &mut evidence.receiver,
+        };
+        let (cause, place) = match limited {
+            Where::Path => {
+                evidence.rate_bytes_per_s = Some(rate);
+                paced(&mut evidence, 9_000, sent);
+                (Cause::RateLimit, Where::Source)
+            }
+            place => {
+                works(side, Stage::Limit, 9_000, 0);
+                row(side, Stage::Limit).bytes = sent;
+                side.limit = Some(LimitAccount { bytes_per_s: rate, machine: "dtn1".to_owned(), export: None });
+                (Cause::OperatorLimit, place)
+            }
+        };
+        let said = verdict(&evidence);
+        let narrowest = &said.narrowest;
+        assert_eq!((narrowest.cause, narrowest.place), (cause, place), "{}", said.sentence);
+        assert!(!said.knob.contains("--compress"), "{}", said.knob);
+        // Content that went by it, which is more than was sent.
+        assert!((narrowest.bytes_per_s / 102e6 - 1.0).abs() < 0.01, "{}", narrowest.bytes_per_s);
+    }
+}
+
+/// Packed fourfold for half of the frames below a limit that was then taken away.
+#[test]
+fn of_packed_bytes_only_those_count_as_paced_that_went_by_a_rate() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Compress, 1_000, 1_000);
+    paced(&mut evidence, 18_000, 125_000_000);
+    works(&mut evidence.sender, Stage::Send, 500, 500);
+    row(&mut evidence.sender, Stage::Send).items = 2_000;
+    let said = verdict(&evidence).narrowest;
+    assert_eq!(said.cause, Cause::RateLimit);
+    assert!((said.bytes_per_s / (500e6 / 9.0) - 1.0).abs() < 0.01, "{}", said.bytes_per_s);
 }
 
 /// As above, with the limit of an operator, on either side.
@@ -60,7 +108,7 @@ fn a_limit_of_an_operator_that_packed_bytes_stay_below_limits_nothing() {
         };
         // Now and then it is waited for: packed bytes come in bursts too.
         works(side, Stage::Limit, 1_200, 0);
-        row(side, Stage::Limit).bytes = 1_000_000_000;
+        row(side, Stage::Limit).bytes = 250_000_000;
         let machine = "dtn1".to_owned();
         side.limit = Some(LimitAccount { bytes_per_s: 100_000_000, machine, export: None });
         let said = verdict(&evidence);

@@ -184,6 +184,7 @@ impl Job<'_> {
             is_linked: !self.is_local(),
             is_flow: false,
             yields: asked.yields,
+            in_ssh: self.far().is_some_and(FarMover::is_carried),
             streams,
             concurrency: plan.concurrency.value,
             depth: plan.depth.value,

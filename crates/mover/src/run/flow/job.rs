@@ -55,6 +55,7 @@ pub fn stream(
         attempts: Attempts::new(attempts::HEALS, wishes.link.patience, Instant::now()),
         told: None,
         steered: (0, wishes.rate.bytes_per_s()),
+        in_ssh: false,
         is_unused_told: false,
         is_window_told: false,
         opens_by: None,
@@ -93,6 +94,8 @@ struct Job<'a> {
     told: Option<Instant>,
     /// The rate that the sender goes by, and in which epoch of the link it was told.
     steered: (u64, Option<u64>),
+    /// Data travel in ssh.
+    in_ssh: bool,
     /// What was asked for and does nothing on this way was told.
     is_unused_told: bool,
     /// That less is kept than was asked for was told.

@@ -570,7 +570,7 @@ impl Transfer for FlowSend {
 
     fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
         let is_behind = outlet.unsent_bytes() > 0;
-        let (piece, number, slot) = {
+        let (piece, to) = {
             let mut state = self.lock();
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
@@ -591,17 +591,38 @@ impl Transfer for FlowSend {
             let Some(piece) = piece else {
                 return Ok(Did::Nothing(state.beside.choice.is_left().then_some(LEFT_MAX)));
             };
-            (piece, state.number, state.beside.slot.clone())
+            (piece, (state.number, state.beside.slot.clone()))
         };
+        // While it has a piece: those that none is left for stand by.
+        self.common.accounts.enter(Stage::Send);
+        let carried = self.carry(&piece, to, buffer, outlet);
+        self.common.accounts.leave(Stage::Send);
+        carried.map(|()| Did::Work)
+    }
+}
+
+impl FlowSend {
+    /// Hands a piece over to a stream when it may go: in a transfer of this number, and in the windows of a slot.
+    fn carry(
+        &self,
+        piece: &Piece,
+        (number, slot): (TransferNumber, Option<Arc<SlotGate>>),
+        buffer: &mut FrameBuffer,
+        outlet: &mut dyn Outlet,
+    ) -> io::Result<()> {
         let bytes = piece.bytes.len() as u64;
         let mut watch = Stopwatch::start(&self.common.accounts);
         if self.pace.rate().is_some() {
-            let goes = self.pace.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            let goes = self.pace.wait(bytes, || {
+                // As it goes: at a low rate a single wait takes long.
+                watch.lap_many(Stage::Pace, 0, 0);
+                self.ended().is_none() && !outlet.is_over()
+            });
             if !goes && outlet.is_over() {
                 // The piece went back when the stream was lost.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            watch.lap_out(Stage::Pace, bytes);
+            watch.lap(Stage::Pace, bytes);
         }
         if let Some(slot) = slot {
             let goes = slot.wait(bytes, || self.ended().is_none() && !outlet.is_over());
@@ -609,6 +630,7 @@ impl Transfer for FlowSend {
                 // As above: the next window may be minutes away, and others have the piece.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
+            // No limit is to be turned where it waits for its windows.
             watch.lap_out(Stage::Pace, bytes);
         }
         let mut goes_on = || {
@@ -640,9 +662,10 @@ impl Transfer for FlowSend {
         put?;
         match outlet.books_itself() {
             true => watch.skip(),
-            false => watch.lap(Stage::Send, bytes),
+            // What the path does not take is no work of ours.
+            false => watch.lap_out(Stage::Send, bytes),
         }
-        Ok(Did::Work)
+        Ok(())
     }
 }
 

@@ -5,11 +5,11 @@ use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN};
 use crate::mutex::lock;
 use crate::stage::receiving::Receiving;
 use crate::stage::round::HeldContent;
-use crate::stage::{Stage, Stopwatch};
+use crate::stage::{Accounts, Booking, Clocks, Stage, Stopwatch};
 use crate::transfer::receiver::{Candidate, Decided};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::Outcome;
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
@@ -53,7 +53,8 @@ impl ReceiveRun {
                 }
                 // What nobody waits for is not looked at, and what was cut short is no verdict.
                 let is_over = || self.is_given_up.load(Ordering::Acquire);
-                let verdict = if is_over() { None } else { self.verdict(work).filter(|_| !is_over()) };
+                let verdict =
+                    if is_over() { None } else { self.verdict(work, &mut watch).filter(|_| !is_over()) };
                 let Some(verdict) = verdict else {
                     self.tell_verdicts(&mut verdicts);
                     return;
@@ -100,7 +101,7 @@ impl ReceiveRun {
     }
 
     /// What becomes of an entry; `None` when there is nothing more to decide.
-    fn verdict(&self, work: Decide) -> Option<Verdict> {
+    fn verdict(&self, work: Decide, watch: &mut Stopwatch) -> Option<Verdict> {
         let (entry, decision) = match work {
             Decide::Stop => return None,
             Decide::OfferedBefore(path) => {
@@ -112,7 +113,7 @@ impl ReceiveRun {
                 return Some(Verdict::Nothing);
             }
             Decide::Look(entry) => {
-                let decision = self.look(&entry);
+                let decision = self.look(&entry, watch);
                 (entry, decision)
             }
             Decide::Link(entry) => {
@@ -167,8 +168,13 @@ impl ReceiveRun {
         !self.is_given_up.load(Ordering::Acquire) && self.lock().machine.is_deciding(id)
     }
 
-    fn look(&self, entry: &Arc<Entry>) -> Decision {
-        let mut decision = self.destination.decide(entry, &|_, _| self.reads_on(entry.id));
+    fn look(&self, entry: &Arc<Entry>, watch: &mut Stopwatch) -> Decision {
+        let rereading = Rereading::new(&self.common.accounts);
+        let mut decision = self.destination.decide(entry, &|done, _| {
+            rereading.look(done);
+            self.reads_on(entry.id)
+        });
+        watch.leave_out(rereading.took());
         *lock(&self.reading) = None;
         // A dry run ends here: nothing is asked for, so nothing can be written.
         // But content may be compared.
@@ -196,6 +202,53 @@ impl ReceiveRun {
     }
 }
 
+/// Books the reading of what an earlier attempt left, as it goes on: by the thread that decides, which does as much of
+/// it as any other.
+struct Rereading<'a> {
+    accounts: &'a Accounts,
+    thread: ThreadId,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    at: Option<Clocks>,
+    /// Bytes that were read until then.
+    bytes: u64,
+    /// Wall time and CPU time that were booked.
+    took: (Duration, Duration),
+}
+
+impl<'a> Rereading<'a> {
+    /// By the calling thread, and others.
+    fn new(accounts: &'a Accounts) -> Self {
+        Rereading { accounts, thread: thread::current().id(), seen: Mutex::default() }
+    }
+
+    /// So many bytes were read by now. What went on before any were is something else.
+    fn look(&self, bytes: u64) {
+        if thread::current().id() != self.thread {
+            return;
+        }
+        let mut seen = lock(&self.seen);
+        let now = Clocks::read();
+        let more = bytes.saturating_sub(seen.bytes);
+        if let Some(then) = seen.at.filter(|_| more > 0) {
+            let (busy, cpu) = now.since(then);
+            seen.took = (seen.took.0 + busy, seen.took.1 + cpu);
+            seen.bytes = bytes;
+            let booking = Booking { busy, cpu, bytes: more, ..Booking::default() };
+            self.accounts.book(Stage::Reread, booking);
+        }
+        seen.at = Some(now);
+    }
+
+    /// Wall time and CPU time of the thread that decides which were booked.
+    fn took(self) -> (Duration, Duration) {
+        lock(&self.seen).took
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,7 +261,6 @@ mod tests {
     use crate::run::transfer::{PeerNow, Transfer};
     use crate::stage::receiving::StagedFile;
     use crate::transfer::receiver::Limits;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
     use thalweg_wire::message::{
         Heartbeat, ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want,
@@ -485,6 +537,33 @@ mod tests {
             assert!(run.partial(EntryId(7)).is_none());
             run.close();
         }
+    }
+
+    /// Reads again what an earlier attempt left, in three steps, the last of which another thread tells.
+    #[derive(Default)]
+    struct Rereads;
+
+    impl Hold for Rereads {
+        fn decide(&self, reading: Reading<'_>) {
+            assert!([0, 10, 30].iter().all(|&done| reading(done, 40)));
+            std::thread::scope(|scope| {
+                scope.spawn(|| assert!(reading(40, 40)));
+            });
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_attempt_left_is_booked_apart_when_it_is_read_again() {
+        let heard = Heard::default();
+        let run = run_to(Arc::new(HeldUp::<Rereads>::default()), &heard);
+        run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
+        wait_for(&heard, 1);
+        let accounts = run.own_accounts();
+        let [decide, reread] = [Stage::Decide, Stage::Reread].map(|stage| accounts.stage(stage as u8));
+        // What others read is found with the next look of the thread that decides.
+        assert_eq!((reread.bytes, decide.bytes), (30, 0));
+        assert!(reread.busy_nanos > 0, "{reread:?}");
+        run.close();
     }
 
     #[test]

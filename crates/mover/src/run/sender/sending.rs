@@ -289,7 +289,8 @@ impl SendRun {
             if !goes && outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            watch.lap(Stage::Pace, content_bytes);
+            // A limit is one of bytes as they are sent.
+            watch.lap(Stage::Pace, payload as u64);
         }
         let mut goes_on = || {
             // As above, and what a stream that is lost waited is not lost with it.
@@ -300,7 +301,7 @@ impl SendRun {
             if outlet.is_over() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            watch.lap(Stage::Limit, content_bytes);
+            watch.lap(Stage::Limit, payload as u64);
         }
         self.putting.fetch_add(1, Ordering::Relaxed);
         let put = outlet.put(&mut lane.buffer, payload, inner);

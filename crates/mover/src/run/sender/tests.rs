@@ -120,8 +120,9 @@ fn a_stream_that_is_lost_while_it_waits_for_its_turn_sends_nothing() {
     assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
 }
 
-/// A stream that is held to a share.
-struct Held;
+/// A stream that is held to a share, and the bytes that it is to wait for.
+#[derive(Default)]
+struct Held(u64);
 
 impl Outlet for Held {
     fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
@@ -130,6 +131,7 @@ impl Outlet for Held {
 
     fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
         assert!(bytes > 0 && goes_on());
+        self.0 = bytes;
         true
     }
 }
@@ -140,10 +142,13 @@ fn what_waits_for_a_share_is_booked_as_that() {
     let run = run(&terms);
     let mut lane = SendLane::new(0, &terms).unwrap();
     run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
-    assert!(matches!(run.work(&mut lane, &mut Held).unwrap(), Did::Work));
+    let mut held = Held::default();
+    assert!(matches!(run.work(&mut lane, &mut held).unwrap(), Did::Work));
     let accounts = run.own_accounts();
     assert_eq!(accounts.stage(Stage::Limit as u8).items, 1);
-    assert_eq!(accounts.stage(Stage::Limit as u8).bytes, 1 << 10);
+    // As they are sent: a pack says besides which files are in it.
+    assert_eq!(accounts.stage(Stage::Limit as u8).bytes, held.0);
+    assert!(held.0 > 1 << 10);
     assert_eq!(accounts.limit, None);
 }
 

@@ -105,8 +105,9 @@ impl Session {
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
             let came = Clocks::read();
-            let reception = reception(&inner, came.since(since), std::mem::take(&mut intakes.held));
-            intakes.came(inner.transfer, buffer.payload().len());
+            let payload = buffer.payload().len();
+            let reception = reception(&inner, payload, came.since(since), std::mem::take(&mut intakes.held));
+            intakes.came(inner.transfer, payload);
             if !intakes.by_transfer.contains_key(&inner.transfer)
                 && let Some(transfer) = self.transfer(inner.transfer)
             {
@@ -121,7 +122,6 @@ impl Session {
             let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
                 reception.book(run.accounts());
-                let payload = buffer.payload().len();
                 intake.take(came, &inner, &mut buffer, payload)?;
             }
         }
@@ -191,14 +191,15 @@ struct HeldTime {
 }
 
 /// What receiving this frame took: wall time and CPU time since its stream began to wait for it, and what of that it
-/// was held.
-fn reception(inner: &Inner, (wall, cpu): (Duration, Duration), held: HeldTime) -> Reception {
+/// was held. A limit is one of bytes as they are sent: of the `payload`.
+fn reception(inner: &Inner, payload: usize, (wall, cpu): (Duration, Duration), held: HeldTime) -> Reception {
     let wall = wall.saturating_sub(held.all);
     let input = wall.saturating_sub(cpu);
     let bytes = u64::from(inner.raw_bytes);
     let receive = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
     let is_held = !held.all.is_zero();
-    let limit = is_held.then(|| Booking { busy: held.unbooked, bytes, items: 1, ..Booking::default() });
+    let (busy, sent) = (held.unbooked, payload as u64);
+    let limit = is_held.then(|| Booking { busy, bytes: sent, items: 1, ..Booking::default() });
     Reception { receive, limit }
 }
 

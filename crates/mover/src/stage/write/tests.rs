@@ -542,6 +542,19 @@ fn a_chunk_that_its_keeper_checked_is_not_read_back() {
     assert_eq!(told.heard(), ["Damaged([(EntryId(1), 1)])"]);
 }
 
+/// It is done by the one thread that makes things durable: as work of streams it would seem a fraction of what it is.
+#[test]
+fn what_is_copied_from_what_stands_there_is_no_time_of_streams() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+    let (jobs, queue) = mpsc::channel();
+    jobs.send(Job::Copy(scratch.partial.entry.clone(), 0, Digest::default())).unwrap();
+    jobs.send(Job::Stop).unwrap();
+    round::work(&*told, &queue, Stage::Sync);
+    let rows = told.accounts.rows();
+    let busy = |stage: Stage| rows.iter().any(|row| row.stage == stage as u8 && row.busy_nanos > 0);
+    assert_eq!([Stage::Copy, Stage::Read, Stage::Write].map(busy), [true, false, false]);
+}
+
 /// A partial that is read back by requests in flight, and by others if so.
 struct Kept {
     file: Arc<File>,

@@ -44,6 +44,7 @@ impl Job<'_> {
             let link = LinkSettings { spent, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 self.attempts.linked();
+                self.in_ssh = far.is_carried();
                 self.tell_unused(Some(&**far));
                 let result = attempt(self, &client, number);
                 client.conclude(number, result.as_ref().err());

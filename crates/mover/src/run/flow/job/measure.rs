@@ -80,6 +80,7 @@ impl Job<'_> {
             is_linked: plan.streams.value > 0,
             is_flow: true,
             yields: false,
+            in_ssh: self.in_ssh,
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,

@@ -158,6 +158,29 @@ fn a_wait_for_a_share_is_booked_also_where_its_stream_is_lost() {
     }
 }
 
+/// A path that takes its time for a frame.
+struct Thin;
+
+impl Outlet for Thin {
+    fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_wait_for_the_path_is_no_work_and_one_for_a_rate_is_the_rates() {
+    let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+    run.pace.ask(Some(100));
+    assert!(run.pace.wait(1, || true), "the first goes at once");
+    assert!(matches!(run.work(0, &mut buffer, &mut Thin), Ok(Did::Work)));
+    let accounts = run.own_accounts();
+    let (pace, send) = (accounts.stage(Stage::Pace as u8), accounts.stage(Stage::Send as u8));
+    assert!(send.output_nanos > 0 && send.busy_nanos <= send.cpu_nanos, "{send:?}");
+    assert!(pace.busy_nanos > 0 && pace.output_nanos == 0 && pace.bytes == 3, "{pace:?}");
+    assert_eq!(send.threads, 1, "a stream that has a piece counts");
+}
+
 /// Hands a piece over while another waits for the rate.
 struct Hands<'a> {
     run: &'a FlowSend,
