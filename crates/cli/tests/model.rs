@@ -692,6 +692,22 @@ fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
     assert!(
         asked(&scratch, &format!("model fit {alike}")).1["why"].as_str().unwrap().contains("2 different")
     );
+    // Files of one size: what each costs is what its bytes cost.
+    let mut text = String::new();
+    for (files, seconds) in [(8_u64, 1.2), (64, 1.9), (512, 8.0), (4096, 57.0)] {
+        let bytes = 1_000_000 * files;
+        let _ = writeln!(
+            text,
+            "{{\"files\": {files}, \"bytes\": {bytes}, \"concurrency\": 8, \"seconds\": {seconds}}}"
+        );
+    }
+    std::fs::write(scratch.path("one-size"), text).unwrap();
+    let one_size = scratch.path("one-size").into_os_string().into_string().unwrap();
+    for ask in ["model fit", "advise --data 1GB --bandwidth 10Gbit/s --fit"] {
+        let (code, error) = asked(&scratch, &format!("{ask} {one_size}"));
+        assert_eq!((code, &error["kind"]), (1, &Value::from("usage")), "{error}");
+        assert!(error["why"].as_str().unwrap().contains("all files have one size: measure"), "{error}");
+    }
     for (text, why) in [
         ("{\"files\": 1}\n", "line 1: `bytes`"),
         ("\n{\"files\": 1, \"bytes\": 0, \"concurrency\": 1, \"seconds\": 1}", "line 2: `bytes`"),
