@@ -116,8 +116,12 @@ impl Said<'_> {
         out::tell("");
         copy_output::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
         if let (Some(time), Some(verdict)) = (self.args.deadline, self.told.verdict) {
+            let is_measured = predicted.as_ref().is_ok_and(Prediction::is_measured);
             let words = match verdict {
                 Deadline::Holds => "holds: 99 of 100 such transfers take less",
+                Deadline::Uncertain if !is_measured => {
+                    "may be kept, but nothing of this way was measured yet: a copy, or `thalweg probe`, shows it"
+                }
                 Deadline::Uncertain => "is kept more often than not, but not in 99 of 100 cases",
                 Deadline::TooLate => "is not kept",
             };
@@ -136,7 +140,11 @@ impl Said<'_> {
                 Term::Verification => "reading back what was written".to_owned(),
                 Term::End => "after the last content".to_owned(),
             };
-            let mark = if told.guessed.contains(term) { " (a usual value: not measured yet)" } else { "" };
+            let mark = match (told.guessed.contains(term), term) {
+                (true, Term::Bytes) => " (the rate limit: not measured yet)",
+                (true, _) => " (a usual value: not measured yet)",
+                (false, _) => "",
+            };
             out::tell(&format!("  {:<14} {:>10}  {why}{mark}", term.name(), units::time(*seconds)));
         }
         if self.args.verify == Verify::Written {
