@@ -347,6 +347,8 @@ fn a_copy_whose_rate_was_changed_on_the_way_is_not_held_against_a_prediction() {
     scratch.ok(["limit", "none"]);
     let told = job.end(LIMIT).expect(0).finished();
     assert_eq!(told["prediction"]["missing"], "rate-changed", "{told}");
+    // Nor does it teach the next one.
+    assert_eq!(last(&predict(&scratch, &[]))["transfers"], 1);
 }
 
 #[test]

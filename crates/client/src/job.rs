@@ -582,7 +582,8 @@ impl Job {
             let (attempts, is_rate_changed) = (report.attempts, rate() != rate_at_first);
             let compared = profiles::compared(foreknown, report, verify, attempts, is_rate_changed);
             report.compared = Some(compared);
-            if let Some(ends) = Ends::of(&self.from, &self.to) {
+            // Of two rates none says how long others take.
+            if let Some(ends) = Ends::of(&self.from, &self.to).filter(|_| !is_rate_changed) {
                 Profiles::observe(state, &ends, wishes, report, attempts);
             }
         }
