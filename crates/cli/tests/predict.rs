@@ -379,6 +379,26 @@ fn trees_without_content_are_predicted_by_their_entries() {
     assert_eq!(guessed, ["start", "end"], "{other}");
 }
 
+/// What stands in a configuration counts as if it were typed, for the copy and for who asks of it.
+#[test]
+fn copies_with_other_knobs_are_known_to_who_asks_with_the_same_ones() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 1 << 20)).unwrap();
+    let config = scratch.path("config.toml").display().to_string();
+    std::fs::write(&config, "[cp]\ncompress = true\nconcurrency = 8\n[predict]\ncompress = true\n").unwrap();
+    copy(&scratch, 1, &["--config", &config, "--check", "digest"]);
+    let known = |more: &[&str]| last(&predict(&scratch, more))["transfers"].as_u64();
+    let rest = ["--check", "digest", "--concurrency", "8"];
+    assert_eq!((known(&[]), known(&["--config", &config]), known(&rest)), (Some(0), Some(0), Some(0)));
+    assert_eq!(known(&[&["--config", &config][..], &rest[..]].concat()), Some(1));
+    assert_eq!(known(&[&["-z"][..], &rest[..]].concat()), Some(1));
+    let (from, to) = (scratch.path("from"), scratch.path("to-next"));
+    let ask = ["predict", "--no-measure", from.to_str().unwrap(), to.to_str().unwrap()];
+    let words = String::from_utf8(scratch.run(ask).stdout).unwrap();
+    assert!(words.contains("copies are remembered by the options that they had"), "{words}");
+}
+
 /// Slow on purpose: what a byte costs is all there is to know.
 #[test]
 fn simulated_disks_are_learned_like_others() {

@@ -52,15 +52,17 @@ const DEPTH_MAX: usize = 256;
 const PROBE_HOLDS_S: u64 = 86_400;
 
 /// What is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The transfer would read back what it wrote.
     pub reads_back: bool,
     /// It would be held to so many bits a second.
     pub bits_per_s_max: Option<u64>,
-    /// It would have so many streams.
-    pub streams: Option<u16>,
-    /// What of it would be turned by hand, these streams among it.
+    /// What a plan would be asked; the limit is put in.
+    pub asked: plan::Asked,
+    /// It would begin without what was learned and what trials found, and stay there.
+    pub holds_still: bool,
+    /// What of it would be turned by hand, what a plan is asked among it.
     pub by_hand: ByHand,
     /// Will it be done in this time?
     pub deadline: Option<Duration>,
@@ -160,15 +162,13 @@ pub fn predict(
         ..size.work
     };
     let size = Size { work, ..size };
-    let asked = plan::Asked {
-        streams: wanted.streams,
-        rate_bits_per_s: wanted.bits_per_s_max,
-        ..plan::Asked::default()
-    };
+    let asked = plan::Asked { rate_bits_per_s: wanted.bits_per_s_max, ..wanted.asked.clone() };
     let profiles = Profiles::read(state);
     // As a copy goes by them.
-    let learned = routes::of(&job.from, &job.to).and_then(|route| routes::known(state, &route));
-    let tuned = profiles.of(&job.from, &job.to, &wanted.by_hand.of_way()).and_then(|way| way.tuned.clone());
+    let route = routes::of(&job.from, &job.to).filter(|_| !wanted.holds_still);
+    let learned = route.and_then(|route| routes::known(state, &route));
+    let untouched = profiles.of(&job.from, &job.to, &wanted.by_hand.of_way());
+    let tuned = untouched.filter(|_| !wanted.holds_still).and_then(|way| way.tuned.clone());
     let plan = plan::plan(&asked, &plan::Path { learned, tuned, ..path.clone() });
     let mut known = profiles.of(&job.from, &job.to, &wanted.by_hand).cloned().unwrap_or_default();
     let is_real =
