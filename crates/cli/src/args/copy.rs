@@ -163,7 +163,7 @@ pub struct CopyArgs {
     /// end. Both places may be far, also both tw://. See docs/guide/staging.md
     #[arg(long, value_name = "DIR[:SIZE]", conflicts_with = "and")]
     pub stage: Option<OsString>,
-    /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
+    /// The link.
     #[command(flatten)]
     pub link: LinkArgs,
     /// The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at

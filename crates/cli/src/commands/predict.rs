@@ -123,8 +123,8 @@ impl Said<'_> {
         }
         if self.told.known.count() == 0 {
             out::tell(
-                "copies are remembered by the options that they had (-z, --check digest, --concurrency, ...), also those of \
-                 [cp] in the configuration: predict takes the same, and has [predict] there",
+                "copies are remembered by the options that they had (-z, --check digest, --concurrency, ...), also \
+                 those of [cp] in the configuration: predict takes the same, and has [predict] there",
             );
         }
         let limits = self.told.limits();

@@ -187,8 +187,8 @@ pub fn read_one(file: &Path, wanted: &CaseArgs, asked: &Asked) -> Result<score::
             None => Ok(case.tail),
             Some(unlike) => {
                 let why = format!(
-                    "holds times that say nothing of these transfers: {unlike}; measure such transfers, or give --score, \
-                     which `thalweg model tail` tells of these times with their --data and --rate"
+                    "holds times that say nothing of these transfers: {unlike}; measure such transfers, or give \
+                     --score, which `thalweg model tail` tells of these times with their --data and --rate"
                 );
                 Err(failure_about(file, &why))
             }
