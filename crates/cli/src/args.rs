@@ -6,6 +6,8 @@
 
 pub mod copy;
 
+pub mod knobs;
+
 pub mod and;
 
 pub mod along;

@@ -215,7 +215,7 @@ fn what_was_advised_is_not_impossible_when_it_is_asked_again() {
     assert_eq!(advice["advice"]["best"], Value::Null, "{advice}");
 }
 
-/// What `bench congest` writes: two series at two loads, in two runs that take turns.
+/// What `bench congest` writes: two series at two loads, in two runs that take turns, each transfer of 20 MB.
 fn congested(scratch: &Scratch) -> String {
     let mut text = "{\"about\": {}}\n".to_owned();
     for run in [1, 2] {
@@ -223,8 +223,8 @@ fn congested(scratch: &Scratch) -> String {
             for load in [0.64, 1.28] {
                 let times = [vec![load; 149], vec![2.0 * stretch * load]].concat();
                 let sample = serde_json::json!({
-                    "series": series, "run": run, "order": 1, "bytes": 1, "files": 1, "wall_s": 10.0,
-                    "parameters": {"load": {"value": load, "unit": "1"}, "starts": "any"},
+                    "series": series, "run": run, "order": 1, "bytes": 150 * 20_000_000_u64, "files": 150,
+                    "wall_s": 10.0, "parameters": {"load": {"value": load, "unit": "1"}, "starts": "any"},
                     "distributions": {"transfer_time": {"unit": "s", "values": times}},
                 });
                 let _ = writeln!(text, "{}", serde_json::json!({"sample": sample}));
@@ -350,6 +350,37 @@ fn each_series_and_load_has_a_tail_of_its_own() {
         assert_eq!(advice["advice"]["ways"][0]["p99_s"], p99_s, "{advice}");
     }
     assert_eq!(asked(&scratch, "advise --data 20MB --bandwidth 1Gbit/s --load 0.64").0, 1, "of what?");
+}
+
+/// A file of `bench congest` has transfers of one size over one line, which others share to a known part.
+#[test]
+fn times_of_other_data_or_of_an_easier_line_promise_nothing() {
+    let scratch = Scratch::new();
+    let file = congested(&scratch);
+    let ask = |more: &str| {
+        let case = ["--series", "simultaneous, 2 streams", "--load", "0.64", "--deadline", "60s", "--json"];
+        let words = format!("advise --times {file} {more}");
+        let output = scratch.run(words.split(' ').chain(case));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), told["why"].as_str().unwrap_or_default().to_owned())
+    };
+    for alike in ["--data 20MB --bandwidth 1Gbit/s", "--data 23MB --bandwidth 1Gbit/s --every 1s"] {
+        assert_eq!(ask(alike), (Some(0), String::new()), "{alike}");
+    }
+    for (other, why) in [
+        ("--data 500MB --bandwidth 1Gbit/s", "and --data is"),
+        ("--data 5MB --bandwidth 1Gbit/s", "and --data is"),
+        ("--data 20MB --bandwidth 1Gbit/s --every 180ms", "and --data in --every are"),
+    ] {
+        let (code, told) = ask(other);
+        assert!(code == Some(1) && told.contains(why) && told.contains("--score"), "{other}: {told}");
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    let about = r#"{"about": {"path": {"kind": "testbed", "rate_bits_per_s": 25000000000}}}"#;
+    std::fs::write(&file, text.replacen("{\"about\": {}}", about, 1)).unwrap();
+    assert_eq!(ask("--data 20MB --bandwidth 25Gbit/s").0, Some(0));
+    let (code, told) = ask("--data 20MB --bandwidth 1Gbit/s");
+    assert!(code == Some(1) && told.contains("and --bandwidth is"), "{told}");
 }
 
 /// Where windows bind, a wider line changes nothing.
@@ -692,6 +723,22 @@ fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
     assert!(
         asked(&scratch, &format!("model fit {alike}")).1["why"].as_str().unwrap().contains("2 different")
     );
+    // Files of one size: what each costs is what its bytes cost.
+    let mut text = String::new();
+    for (files, seconds) in [(8_u64, 1.2), (64, 1.9), (512, 8.0), (4096, 57.0)] {
+        let bytes = 1_000_000 * files;
+        let _ = writeln!(
+            text,
+            "{{\"files\": {files}, \"bytes\": {bytes}, \"concurrency\": 8, \"seconds\": {seconds}}}"
+        );
+    }
+    std::fs::write(scratch.path("one-size"), text).unwrap();
+    let one_size = scratch.path("one-size").into_os_string().into_string().unwrap();
+    for ask in ["model fit", "advise --data 1GB --bandwidth 10Gbit/s --fit"] {
+        let (code, error) = asked(&scratch, &format!("{ask} {one_size}"));
+        assert_eq!((code, &error["kind"]), (1, &Value::from("usage")), "{error}");
+        assert!(error["why"].as_str().unwrap().contains("all files have one size: measure"), "{error}");
+    }
     for (text, why) in [
         ("{\"files\": 1}\n", "line 1: `bytes`"),
         ("\n{\"files\": 1, \"bytes\": 0, \"concurrency\": 1, \"seconds\": 1}", "line 2: `bytes`"),

@@ -46,6 +46,12 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     let out = predict(&scratch, &[]);
     assert_eq!(out.status.code(), Some(2), "{out:?}");
     assert_eq!(last(&out)["missing"], "entries");
+    // So little that usual values say a time, which nobody has measured: no deadline holds by them.
+    let (little, to) = (scratch.path("from/1"), scratch.path("to-next"));
+    let ask = ["predict", "--no-measure", "--deadline", "1h", little.to_str().unwrap(), to.to_str().unwrap()];
+    let out = scratch.run(ask);
+    let words = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.code() == Some(2) && words.contains("nothing of this way was measured yet"), "{out:?}");
 
     // Slow enough to show what the way carries at least.
     let first = copy(&scratch, 1, &["--bwlimit", "8MB/s"]);
@@ -341,6 +347,8 @@ fn a_copy_whose_rate_was_changed_on_the_way_is_not_held_against_a_prediction() {
     scratch.ok(["limit", "none"]);
     let told = job.end(LIMIT).expect(0).finished();
     assert_eq!(told["prediction"]["missing"], "rate-changed", "{told}");
+    // Nor does it teach the next one.
+    assert_eq!(last(&predict(&scratch, &[]))["transfers"], 1);
 }
 
 #[test]
@@ -369,6 +377,26 @@ fn trees_without_content_are_predicted_by_their_entries() {
     let guessed = terms.iter().filter(|term| term["guessed"] == true);
     let guessed: Vec<&str> = guessed.map(|term| term["term"].as_str().unwrap()).collect();
     assert_eq!(guessed, ["start", "end"], "{other}");
+}
+
+/// What stands in a configuration counts as if it were typed, for the copy and for who asks of it.
+#[test]
+fn copies_with_other_knobs_are_known_to_who_asks_with_the_same_ones() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 1 << 20)).unwrap();
+    let config = scratch.path("config.toml").display().to_string();
+    std::fs::write(&config, "[cp]\ncompress = true\nconcurrency = 8\n[predict]\ncompress = true\n").unwrap();
+    copy(&scratch, 1, &["--config", &config, "--check", "digest"]);
+    let known = |more: &[&str]| last(&predict(&scratch, more))["transfers"].as_u64();
+    let rest = ["--check", "digest", "--concurrency", "8"];
+    assert_eq!((known(&[]), known(&["--config", &config]), known(&rest)), (Some(0), Some(0), Some(0)));
+    assert_eq!(known(&[&["--config", &config][..], &rest[..]].concat()), Some(1));
+    assert_eq!(known(&[&["-z"][..], &rest[..]].concat()), Some(1));
+    let (from, to) = (scratch.path("from"), scratch.path("to-next"));
+    let ask = ["predict", "--no-measure", from.to_str().unwrap(), to.to_str().unwrap()];
+    let words = String::from_utf8(scratch.run(ask).stdout).unwrap();
+    assert!(words.contains("copies are remembered by the options that they had"), "{words}");
 }
 
 /// Slow on purpose: what a byte costs is all there is to know.

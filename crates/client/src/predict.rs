@@ -38,7 +38,8 @@ use thalweg_wire::{Entry, Kind, RelativePath};
 const COUNTED_ANYWAY: u64 = 1000;
 /// What is done in any case ends after so much more than the time that was given.
 const ANYWAY: Duration = Duration::from_secs(2);
-/// Descents into a tree that is too large to count: at least, if there is time ([`ANYWAY`]), and at most.
+/// Descents into a tree that is too large to count: at least, if there is time ([`ANYWAY`]), and at most. One that is
+/// under way when that is over ends where it is.
 const DESCENTS_MIN: usize = 30;
 const DESCENTS_MAX: usize = 400;
 /// Directories of one level that a descent chooses among; of more, one of these is taken.
@@ -51,15 +52,17 @@ const DEPTH_MAX: usize = 256;
 const PROBE_HOLDS_S: u64 = 86_400;
 
 /// What is asked.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// The transfer would read back what it wrote.
     pub reads_back: bool,
     /// It would be held to so many bits a second.
     pub bits_per_s_max: Option<u64>,
-    /// It would have so many streams.
-    pub streams: Option<u16>,
-    /// What of it would be turned by hand, these streams among it.
+    /// What a plan would be asked; the limit is put in.
+    pub asked: plan::Asked,
+    /// It would begin without what was learned and what trials found, and stay there.
+    pub holds_still: bool,
+    /// What of it would be turned by hand, what a plan is asked among it.
     pub by_hand: ByHand,
     /// Will it be done in this time?
     pub deadline: Option<Duration>,
@@ -159,15 +162,13 @@ pub fn predict(
         ..size.work
     };
     let size = Size { work, ..size };
-    let asked = plan::Asked {
-        streams: wanted.streams,
-        rate_bits_per_s: wanted.bits_per_s_max,
-        ..plan::Asked::default()
-    };
+    let asked = plan::Asked { rate_bits_per_s: wanted.bits_per_s_max, ..wanted.asked.clone() };
     let profiles = Profiles::read(state);
     // As a copy goes by them.
-    let learned = routes::of(&job.from, &job.to).and_then(|route| routes::known(state, &route));
-    let tuned = profiles.of(&job.from, &job.to, &wanted.by_hand.of_way()).and_then(|way| way.tuned.clone());
+    let route = routes::of(&job.from, &job.to).filter(|_| !wanted.holds_still);
+    let learned = route.and_then(|route| routes::known(state, &route));
+    let untouched = profiles.of(&job.from, &job.to, &wanted.by_hand.of_way());
+    let tuned = untouched.filter(|_| !wanted.holds_still).and_then(|way| way.tuned.clone());
     let plan = plan::plan(&asked, &plan::Path { learned, tuned, ..path.clone() });
     let mut known = profiles.of(&job.from, &job.to, &wanted.by_hand).cloned().unwrap_or_default();
     let is_real =
@@ -312,7 +313,7 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
         }
         Err(_) if is_over => {
             let mut choose = |number: u64| random() % number.max(1);
-            let seen = sample(reach, Instant::now() + time, &mut choose)?;
+            let (seen, is_cut) = sample(reach, Instant::now() + time, &mut choose)?;
             // No fewer than were counted.
             let work = Work {
                 bytes: seen.bytes.0.max(bytes as f64),
@@ -321,8 +322,9 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
                 entries_sd: seen.entries.1,
                 ..Work::default()
             };
+            let more = if is_cut { "; a directory took longer to list, so that there is at least so much" } else { "" };
             let how = format!(
-                "estimated from {}: {} counted in {seconds:.1} s, which were not all{unseen}",
+                "estimated from {}: {} counted in {seconds:.1} s, which were not all{unseen}{more}",
                 failure::counted(seen.descents as u64, "descent", "descents"),
                 units::counted(entries, "entry was", "entries were")
             );
@@ -342,15 +344,21 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Walks down by chance, again and again.
-fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> Result<tree::Estimate> {
+/// Walks down by chance, again and again. Whether the last descent was cut off, in a directory that takes longer to list
+/// than there is time: then the estimate is a lower bound, and its errors are as large as it is.
+fn sample(
+    reach: &Reach,
+    until: Instant,
+    choose: &mut dyn FnMut(u64) -> u64,
+) -> Result<(tree::Estimate, bool)> {
     let mut descents = Vec::new();
+    let end = until + ANYWAY;
     let may_go_on = |descents: usize| {
         let now = Instant::now();
-        descents < 2 || now < until || (descents < DESCENTS_MIN && now < until + ANYWAY)
+        descents == 0 || now < until || (descents < DESCENTS_MIN && now < end)
     };
     while descents.len() < DESCENTS_MAX && may_go_on(descents.len()) {
-        let mut levels = Vec::new();
+        let (mut levels, mut is_cut) = (Vec::new(), false);
         let mut at = RelativePath::root();
         while levels.len() < DEPTH_MAX {
             let (mut level, mut below) = (tree::Level::default(), Vec::new());
@@ -372,11 +380,19 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
                     }
                     _ => {}
                 }
-                Ok(())
+                is_cut = Instant::now() >= end;
+                match is_cut {
+                    true => Err(Failure::new(FailureKind::Stopped, "count", "the time is over")),
+                    false => Ok(()),
+                }
             });
+            if is_cut {
+                levels.push(level);
+                return Ok((at_least(&mut descents, tree::descent(&levels)), true));
+            }
             // One that cannot be listed counts as empty, as it does for a copy.
             if listed.is_err() && levels.is_empty() {
-                return listed.map(|()| tree::Estimate::default());
+                return listed.map(|()| (tree::Estimate::default(), false));
             }
             levels.push(level);
             let Some(next) = below.get(choose(below.len() as u64) as usize) else { break };
@@ -385,7 +401,20 @@ fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> 
         }
         descents.push(tree::descent(&levels));
     }
-    Ok(tree::estimate(&descents))
+    Ok((tree::estimate(&descents), false))
+}
+
+/// The estimate of these descents and of one that was cut off: it has seen no more than a part, so that it raises the
+/// others, or says nothing.
+fn at_least(descents: &mut Vec<(f64, f64)>, cut: (f64, f64)) -> tree::Estimate {
+    let whole = tree::estimate(descents);
+    let least = (cut.0.max(whole.entries.0), cut.1.max(whole.bytes.0));
+    if descents.is_empty() || least != (whole.entries.0, whole.bytes.0) {
+        descents.push(least);
+    }
+    let told = tree::estimate(descents);
+    let unsure = |(mean, error): (f64, f64)| (mean, error.max(mean));
+    tree::Estimate { entries: unsure(told.entries), bytes: unsure(told.bytes), ..told }
 }
 
 #[cfg(test)]
@@ -564,8 +593,28 @@ pub(crate) mod tests {
         let counted = count(&reach, Duration::from_secs(3600)).unwrap().work;
         assert_eq!((counted.entries, counted.bytes), (4.0, 1000.0));
         // Whoever comes into one directory does not know what is in another.
-        let sampled = sample(&reach, Instant::now(), &mut |_| 0).unwrap();
-        assert_eq!((sampled.entries.0, sampled.bytes.0), (4.0, 2000.0));
+        let (sampled, is_cut) = sample(&reach, Instant::now(), &mut |_| 0).unwrap();
+        assert_eq!((sampled.entries.0, sampled.bytes.0, is_cut), (4.0, 2000.0, false));
+    }
+
+    /// One that is listed to its end takes as long as it takes, however little time there is.
+    #[test]
+    fn a_directory_that_takes_too_long_to_list_counts_in_part_and_as_no_more_than_that() {
+        let scratch = tempfile::tempdir().unwrap();
+        for number in 0..100 {
+            std::fs::write(scratch.path().join(number.to_string()), vec![0; 10]).unwrap();
+        }
+        let reach = Reach::local(scratch.path().to_owned());
+        // All time is over, also what is given in any case.
+        let until = Instant::now().checked_sub(ANYWAY).unwrap();
+        let (seen, is_cut) = sample(&reach, until, &mut |_| 0).unwrap();
+        assert!(is_cut && seen.descents == 1, "{seen:?}");
+        assert_eq!((seen.entries, seen.bytes), ((1.0, 1.0), (10.0, 10.0)));
+        // It raises what whole descents have seen, and lowers nothing.
+        let of = |cut| at_least(&mut vec![(100.0, 1e6); 3], cut);
+        let (less, more) = (of((1.0, 10.0)), of((500.0, 10.0)));
+        assert_eq!((less.entries, less.bytes, less.descents), ((100.0, 100.0), (1e6, 1e6), 3));
+        assert_eq!((more.entries, more.bytes, more.descents), ((200.0, 200.0), (1e6, 1e6), 4));
     }
 
     /// Two thirds of the directories are ten times as large as the others, and a third have one more below them.
@@ -598,7 +647,7 @@ pub(crate) mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) % number.max(1)
             };
-            let seen = sample(&reach, until, &mut choose).unwrap();
+            let (seen, _) = sample(&reach, until, &mut choose).unwrap();
             assert_eq!(seen.descents, DESCENTS_MAX);
             for ((told, error), truth) in [(seen.entries, entries), (seen.bytes, bytes)] {
                 let off = (told - truth as f64).abs();

@@ -226,8 +226,29 @@ mod tests {
         let told: Vec<String> = checked.damage.iter().take(4).map(ToString::to_string).collect();
         assert!(told[..3].iter().all(|line| line.ends_with(": is no file")), "{told:?}");
         assert!(told[3].contains("f0000004: differs from byte 4095 on"), "{told:?}");
-        assert!(in_last > 0 && checked.damaged == 4 + in_last as u64, "{in_last} {}", checked.damaged);
-        assert!(checked.damage[4].to_string().ends_with(": is missing"), "{:?}", checked.damage[4]);
+        // The last directory is one more: a file has its name.
+        assert!(in_last > 0 && checked.damaged == 5 + in_last as u64, "{in_last} {}", checked.damaged);
+        assert!(checked.damage[4].to_string().ends_with(": is no directory"), "{:?}", checked.damage[4]);
+        assert!(checked.damage[5].to_string().ends_with(": is missing"), "{:?}", checked.damage[5]);
+    }
+
+    /// Whole as it is, where the link leads: this set has no such files. The set's own directory may be named by a link.
+    #[test]
+    fn a_set_whose_directory_is_a_link_elsewhere_is_not_whole() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec = DatasetSpec { files: 3, ..spec() };
+        let (set, elsewhere) = (scratch.path().join("set"), scratch.path().join("elsewhere"));
+        make(&set, &spec).unwrap();
+        let named = scratch.path().join("named");
+        std::os::unix::fs::symlink(&set, &named).unwrap();
+        assert_eq!(check(&named, &spec).unwrap().damaged, 0);
+        let below = spec.directories().next().unwrap();
+        fs::rename(set.join(&below), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, set.join(&below)).unwrap();
+        let checked = check(&set, &spec).unwrap();
+        let told: Vec<String> = checked.damage.iter().map(ToString::to_string).collect();
+        assert_eq!((checked.damaged, told[0].as_str()), (4, format!("{below}: is no directory").as_str()));
+        assert!(told[1..].iter().all(|line| line.ends_with(": is missing")), "{told:?}");
     }
 
     #[test]

@@ -97,6 +97,12 @@ pub enum ModelError {
         /// So many are needed.
         need: usize,
     },
+    /// Measurements that differ, but of which several sets of parameters say the same.
+    #[error(
+        "the measurements cannot tell what each byte costs from what each file costs, as where all files have one size: \
+         measure the same data in other numbers of files"
+    )]
+    Inseparable,
 }
 
 /// What a law says, or why it cannot.

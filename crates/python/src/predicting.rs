@@ -63,7 +63,8 @@ fn predicted(
     let wanted = Wanted {
         reads_back: options.reads_back,
         bits_per_s_max,
-        streams,
+        asked: movement.asked.clone(),
+        holds_still: movement.holds_still,
         // As a copy with the same options is remembered.
         by_hand: ByHand::of(&Wishes { movement, ..Wishes::default() }),
         deadline: options.deadline_s.map(seconds),

@@ -5,6 +5,7 @@ use crate::args::along::AlongArgs;
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::jobs::JobArgs;
+use crate::args::knobs::KnobArgs;
 use crate::args::manners::MannersArgs;
 use crate::args::whole;
 use crate::exit;
@@ -14,9 +15,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use thalweg_client::options::knobs::{self, Sides};
-use thalweg_client::options::memory;
-use thalweg_wire::message::{Check, Direct, Order, PartOf, VerifyLevel};
+use thalweg_client::options::{knobs, memory};
+use thalweg_wire::message::{Check, PartOf, VerifyLevel};
 
 /// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that
 /// it counts.
@@ -111,12 +111,6 @@ pub struct CopyArgs {
     /// Show progress even when stderr is no terminal
     #[arg(short = 'P', long)]
     pub progress: bool,
-    /// Compress where it pays
-    #[arg(short = 'z', long)]
-    pub compress: bool,
-    /// Compress what this side sends also where that does not pay: to measure what it would take
-    #[arg(long, hide = true, requires = "compress")]
-    pub compress_always: bool,
     /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it
     /// (MiB/s). `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
@@ -124,9 +118,6 @@ pub struct CopyArgs {
     /// How it stands to others.
     #[command(flatten)]
     pub manners: MannersArgs,
-    /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
-    #[arg(long)]
-    pub no_tune: bool,
     /// Neither predict the time from what earlier copies of this way took, nor remember what this one took
     #[arg(long)]
     pub no_profile: bool,
@@ -161,65 +152,24 @@ pub struct CopyArgs {
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// How to recognise what is there already
-    #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
-    pub check: CheckBy,
-    /// Before a file is sent that the destination lacks, look there for its content under other names, by size and
-    /// time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in
-    /// a bucket or a dry run, nor with `--check nothing`
-    #[arg(long)]
-    pub find_renames: bool,
     /// How far to verify
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,
-    /// Requests to a disk in flight for each stream (default: 4)
-    #[arg(long, value_name = "N", value_parser = parse_io_depth)]
-    pub io_depth: Option<u16>,
-    /// Past the page cache: auto (large files, where it pays; what is in it is read from there), on, off; for one side
-    /// source=on, for both source=on,destination=off
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = knobs::parse_direct)]
-    pub direct: Sides<Direct>,
-    /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,
-    /// for both source=layout,destination=serial. At the destination serial, loose or none (default:
-    /// source=loose,destination=none)
-    #[arg(long, value_name = "ORDER", value_parser = knobs::parse_order)]
-    pub order: Option<Sides<Order>>,
-    /// Helper threads for requests in flight, even where there is an io_uring
-    #[arg(long)]
-    pub no_io_uring: bool,
+    /// What is turned by hand.
+    #[command(flatten)]
+    pub knobs: KnobArgs,
     /// Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths
     /// of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to
     /// end. Both places may be far, also both tw://. See docs/guide/staging.md
     #[arg(long, value_name = "DIR[:SIZE]", conflicts_with = "and")]
     pub stage: Option<OsString>,
-    /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
+    /// The link.
     #[command(flatten)]
     pub link: LinkArgs,
     /// The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at
     /// the source
     #[arg(long, value_name = "FILE")]
     pub to_ticket: Option<PathBuf>,
-    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound
-    /// (default: 256)
-    #[arg(long, value_name = "N", value_parser = parse_concurrency)]
-    pub concurrency: Option<u32>,
-    /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
-    #[arg(long, value_name = "N", value_parser = parse_depth)]
-    pub depth: Option<u32>,
-    /// Bytes of a chunk: a power of two from 64KiB to 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
-    pub chunk: Option<u64>,
-    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default:
-    /// near 1MiB, far 512KiB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
-    pub request: Option<u32>,
-    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
-    /// side has a bound of its own: serve --memory)
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
-    pub memory: Option<u64>,
-    /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
-    #[arg(long, value_name = "SIZE", value_parser = parse_window)]
-    pub window: Option<u64>,
     /// Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1,
     /// FILE.2 and so on
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
@@ -279,33 +229,4 @@ impl Verify {
 /// A bound for buffers, in bytes.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     units::parse_size(text).and_then(memory::check)
-}
-
-fn parse_chunk(text: &str) -> Result<u64, String> {
-    units::parse_size(text).and_then(knobs::chunk)
-}
-
-fn parse_concurrency(text: &str) -> Result<u32, String> {
-    knobs::concurrency(parse_count(text))
-}
-
-fn parse_depth(text: &str) -> Result<u32, String> {
-    knobs::depth(parse_count(text))
-}
-
-/// None, which no count may be, for what is no number.
-fn parse_count(text: &str) -> u64 {
-    text.parse().unwrap_or(0)
-}
-
-fn parse_request(text: &str) -> Result<u32, String> {
-    units::parse_size(text).and_then(knobs::request)
-}
-
-fn parse_io_depth(text: &str) -> Result<u16, String> {
-    knobs::io_depth(parse_count(text))
-}
-
-fn parse_window(text: &str) -> Result<u64, String> {
-    units::parse_size(text).and_then(knobs::window)
 }

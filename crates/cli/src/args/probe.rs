@@ -1,7 +1,9 @@
 //! Options of what measures a way before anything is moved: probe, predict.
 
 use super::copy::Verify;
-use super::link::WayArgs;
+use super::knobs::KnobArgs;
+use super::link::{CongestionArgs, WayArgs};
+use super::manners::Class;
 use super::places::AskArgs;
 use crate::args::stream_count;
 use crate::units;
@@ -86,6 +88,18 @@ pub struct PredictArgs {
     /// As in cp
     #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
+    /// What else the copy would be told, for copies are remembered by it.
+    #[command(flatten)]
+    pub knobs: KnobArgs,
+    /// How its streams answer congestion.
+    #[command(flatten)]
+    pub congestion: CongestionArgs,
+    /// As in cp
+    #[arg(long, value_enum, default_value_t = Class::Normal)]
+    pub class: Class,
+    /// As in cp
+    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
+    pub dscp: Option<u8>,
     /// Which ways they take.
     #[command(flatten)]
     pub way: WayArgs,
@@ -95,6 +109,18 @@ pub struct PredictArgs {
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
+}
+
+impl PredictArgs {
+    /// Whether the copy would yield to others.
+    pub fn yields(&self) -> bool {
+        self.class == Class::Scavenger
+    }
+
+    /// What its packets would be marked with.
+    pub fn mark(&self) -> Option<u8> {
+        self.dscp.or(self.yields().then_some(units::LOWER_EFFORT))
+    }
 }
 
 fn parse_probe_time(text: &str) -> Result<Duration, String> {

@@ -92,7 +92,12 @@ fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
         return Err(Failure::new(FailureKind::Usage, OPERATION, why));
     }
     Ok(match (&args.times, args.score, args.starts) {
-        (Some(file), ..) => Some(Tail::from(model::tail::read_one(file, &args.case)?)),
+        (Some(file), ..) => {
+            let (bytes, bandwidth_bits_per_s) = (args.data as f64, args.bandwidth as f64);
+            let load = args.every.map(|every| bytes * 8.0 / every.as_secs_f64() / bandwidth_bits_per_s);
+            let asked = model::tail::Asked { bytes, bandwidth_bits_per_s, load };
+            Some(Tail::from(model::tail::read_one(file, &args.case, &asked)?))
+        }
         (_, Some(score), _) => Some(Tail::Score(score)),
         (_, _, Some(StartsArg::Scheduled)) => Some(Tail::Like003(Starts::Scheduled)),
         (_, _, Some(StartsArg::Simultaneous)) => Some(Tail::Like003(Starts::Simultaneous)),

@@ -19,11 +19,10 @@ use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
-use thalweg_client::options::{knobs, memory};
+use thalweg_client::options::memory;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes, deletes_in_part,
@@ -106,7 +105,7 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
     let held_before = heat::held();
-    bound_memory(args.memory);
+    bound_memory(args.knobs.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
@@ -119,7 +118,7 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
         Ok(match elsewhere {
             Some(Elsewhere::Deputy(errand)) => Work::Between(Box::new(errand)),
             Some(Elsewhere::Daemons(daemons)) => Work::Daemons(Box::new(daemons)),
-            None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
+            None => Work::Here(Box::new(asked.in_chunks(args.knobs.chunk).reach(&mut far_movers, &state)?)),
         })
     };
     let has_deputy = elsewhere.iter().any(|one| matches!(one, Some(Elsewhere::Deputy(_))));
@@ -487,7 +486,7 @@ fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
     let places: Vec<String> =
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked { from, to, compress: args.compress, delete: args.delete, part }
+    receipt::Asked { from, to, compress: args.knobs.compress, delete: args.delete, part }
 }
 
 /// Why a ticket for the destination is refused.
@@ -545,8 +544,8 @@ fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: 
                 devices: args.devices,
             },
             delete_max: args.delete.then_some(args.max_delete),
-            check: args.check.check(),
-            finds_renames: args.find_renames,
+            check: args.knobs.check.check(),
+            finds_renames: args.knobs.find_renames,
             verify: args.verify.level(),
         },
         movement,
@@ -576,25 +575,10 @@ fn selection(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>) -> R
 }
 
 fn movement(args: &CopyArgs) -> Result<Movement> {
-    let asked = plan::Asked {
-        streams: args.link.streams,
-        chunk_bytes: args.chunk,
-        concurrency: args.concurrency,
-        depth: args.depth,
-        request_bytes: args.request,
-        window_bytes: args.window,
-        memory_bytes: args.memory,
-        disk: knobs::disk(Some(args.direct), args.order, args.io_depth, args.no_io_uring),
-        yields: args.manners.yields(),
-        compress: args.compress,
-        compress_always: args.compress_always,
-        ..plan::Asked::default()
-    };
-    knobs::check(&asked)?;
     Ok(Movement {
-        asked,
+        asked: args.knobs.asked(args.link.streams, args.manners.yields())?,
         rate: Arc::new(Rate::of_bits(args.bwlimit)),
-        holds_still: args.no_tune,
+        holds_still: args.knobs.no_tune,
         link: LinkSettings { dscp: args.manners.dscp(), ..args.link.settings() },
         has_via: !args.link.way.via.is_empty(),
         has_bind: !args.link.way.bind.is_empty(),

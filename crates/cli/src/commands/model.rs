@@ -573,13 +573,21 @@ pub fn condition_words(fit: &Fit) -> &'static str {
         Condition::Broken => {
             "does NOT hold: verification is the narrower stage, real times are longer than these"
         }
-        Condition::Unknown if fit.is_split_known => {
+        Condition::Unknown if is_neither_seen(fit) => {
             "cannot be told: of neither anything was measured, larger files show them"
+        }
+        Condition::Unknown if fit.is_split_known => {
+            "cannot be told: chance makes as much of a difference, more measurements show it"
         }
         Condition::Unknown => {
             "cannot be told from one size of data: measure another, at least a fifth larger"
         }
     }
+}
+
+/// As of many tiny files.
+fn is_neither_seen(fit: &Fit) -> bool {
+    fit.is_split_known && fit.costs.transfer_s_per_byte <= 0.0 && fit.costs.check_s_per_byte <= 0.0
 }
 
 /// How many files, of what size, and what keeps it from more or fewer; or that it is all the same.

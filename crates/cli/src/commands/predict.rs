@@ -10,13 +10,14 @@ use std::sync::Arc;
 use thalweg_client::far_movers::FarMovers;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
+use thalweg_client::options::congestion;
 use thalweg_client::predict::{self, Predicted, Wanted};
 use thalweg_client::profiles::ByHand;
 use thalweg_lab::probe::find;
 use thalweg_mover::failure::Result;
 use thalweg_mover::history::Way;
 use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term, Work};
-use thalweg_mover::run::copy::{Fidelity, Wishes};
+use thalweg_mover::run::copy::{Fidelity, Movement, Wishes};
 
 /// `thalweg predict`.
 ///
@@ -27,16 +28,31 @@ pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("predict", &typed, None, places)?;
     let mut far_movers = FarMovers::new(how(&args.ask, &args.way, places, &state));
+    let knobs = args.knobs.asked(args.streams, args.yields())?;
+    super::copy::bound_memory(args.knobs.memory);
     let job = asked.reach(&mut far_movers, &state)?;
     let size = predict::size(&job, &args.source, &mut far_movers, args.scan, &Arc::default())?;
-    let movement = movement(&args.way, args.streams);
+    let congestion = congestion::wished(args.congestion.cca.as_deref(), job.is_push())?;
+    let mut movement = Movement {
+        asked: knobs.clone(),
+        holds_still: args.knobs.no_tune,
+        ..movement(&args.way, args.streams)
+    };
+    movement.link.dscp = args.mark();
+    movement.link.congestion = congestion.where_we_send(job.is_push());
     let measurer = Measurer::new(&job, movement.clone(), args.measure, &state, args.ask.json)?;
     // As a copy with the same options is remembered.
-    let fidelity = Fidelity { verify: args.verify.level(), ..Fidelity::default() };
+    let fidelity = Fidelity {
+        verify: args.verify.level(),
+        check: args.knobs.check.check(),
+        finds_renames: args.knobs.find_renames,
+        ..Fidelity::default()
+    };
     let wanted = Wanted {
         reads_back: args.verify != Verify::Written,
         bits_per_s_max: args.bwlimit,
-        streams: args.streams,
+        asked: knobs,
+        holds_still: args.knobs.no_tune,
         by_hand: ByHand::of(&Wishes { movement, fidelity, ..Wishes::default() }),
         deadline: args.deadline,
     };
@@ -105,6 +121,12 @@ impl Said<'_> {
         if let Ok(told) = predicted {
             self.terms(told);
         }
+        if self.told.known.count() == 0 {
+            out::tell(
+                "copies are remembered by the options that they had (-z, --check digest, --concurrency, ...), also \
+                 those of [cp] in the configuration: predict takes the same, and has [predict] there",
+            );
+        }
         let limits = self.told.limits();
         if let Some(binding) = self.told.binding(&limits) {
             out::tell("");
@@ -116,8 +138,12 @@ impl Said<'_> {
         out::tell("");
         copy_output::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
         if let (Some(time), Some(verdict)) = (self.args.deadline, self.told.verdict) {
+            let is_measured = predicted.as_ref().is_ok_and(Prediction::is_measured);
             let words = match verdict {
                 Deadline::Holds => "holds: 99 of 100 such transfers take less",
+                Deadline::Uncertain if !is_measured => {
+                    "may be kept, but nothing of this way was measured yet: a copy, or `thalweg probe`, shows it"
+                }
                 Deadline::Uncertain => "is kept more often than not, but not in 99 of 100 cases",
                 Deadline::TooLate => "is not kept",
             };
@@ -136,7 +162,11 @@ impl Said<'_> {
                 Term::Verification => "reading back what was written".to_owned(),
                 Term::End => "after the last content".to_owned(),
             };
-            let mark = if told.guessed.contains(term) { " (a usual value: not measured yet)" } else { "" };
+            let mark = match (told.guessed.contains(term), term) {
+                (true, Term::Bytes) => " (the rate limit: not measured yet)",
+                (true, _) => " (a usual value: not measured yet)",
+                (false, _) => "",
+            };
             out::tell(&format!("  {:<14} {:>10}  {why}{mark}", term.name(), units::time(*seconds)));
         }
         if self.args.verify == Verify::Written {

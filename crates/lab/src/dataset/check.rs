@@ -18,7 +18,7 @@ pub struct Checked {
     pub files: u64,
     /// Bytes that should be in them.
     pub bytes: u64,
-    /// Files that are not as they should be.
+    /// Files and directories that are not as they should be.
     pub damaged: u64,
     /// The first of them, by name; at most [`DAMAGE_MAX`].
     pub damage: Vec<Damage>,
@@ -57,6 +57,8 @@ pub enum Wrong {
     Extra,
     /// A directory, a link or something else has its name.
     NoFile,
+    /// It is a directory of the set, and a link or something else has its name. Files behind it are missing.
+    NoDirectory,
     /// It cannot be read, for this reason.
     Unreadable(String),
 }
@@ -72,6 +74,7 @@ impl fmt::Display for Damage {
             }
             Wrong::Extra => f.write_str("does not belong to the set"),
             Wrong::NoFile => f.write_str("is no file"),
+            Wrong::NoDirectory => f.write_str("is no directory"),
             Wrong::Unreadable(why) => write!(f, "cannot be read: {why}"),
         }
     }
@@ -124,6 +127,13 @@ fn compare(
     is: &mut [u8],
     should_be: &mut [u8],
 ) -> std::io::Result<Option<Wrong>> {
+    let below = Path::new(&piece.made.path).parent().filter(|below| !below.as_os_str().is_empty());
+    // What a link leads to is no part of the set; the link itself is told as what it is.
+    if let Some(below) = below
+        && !fs::symlink_metadata(directory.join(below))?.is_dir()
+    {
+        return Ok(Some(Wrong::Missing));
+    }
     let path = directory.join(&piece.made.path);
     let metadata = fs::symlink_metadata(&path)?;
     // A pipe would be waited for.
@@ -147,7 +157,7 @@ fn compare(
     Ok(None)
 }
 
-/// Names that are not of the set.
+/// Names that are not of the set, and those of its directories that are none.
 fn extra(directory: &Path, spec: &DatasetSpec) -> Result<Vec<Damage>> {
     let of = |error: std::io::Error| of_io("list a data set", &error);
     let mut extra = Vec::new();
@@ -165,9 +175,14 @@ fn extra(directory: &Path, spec: &DatasetSpec) -> Result<Vec<Damage>> {
     for (number, below) in (0..).zip(&directories) {
         let known: std::collections::HashSet<String> =
             spec.files_of(number).map(|file| spec.file(file).path).collect();
-        let is_directory = fs::symlink_metadata(directory.join(below)).is_ok_and(|about| about.is_dir());
-        if !is_directory {
-            continue;
+        match fs::symlink_metadata(directory.join(below)) {
+            Ok(about) if about.is_dir() => {}
+            Ok(_) => {
+                extra.push(Damage { path: below.clone(), what: Wrong::NoDirectory });
+                continue;
+            }
+            // Its files are missing.
+            Err(_) => continue,
         }
         let paths = names_in(below)?.into_iter().map(|name| format!("{below}/{name}"));
         extra.extend(paths.filter(|path| !known.contains(path)).map(tell));

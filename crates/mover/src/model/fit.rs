@@ -57,18 +57,23 @@ pub struct Fit {
     covariance: Vec<Vec<f64>>,
     #[serde(skip)]
     support: Vec<usize>,
+    /// The same of all parameters that can be told, also those that came out 0: what is known of their differences.
+    #[serde(skip)]
+    covariance_of_all: Vec<Vec<f64>>,
 }
 
 /// Whether 001 Eq 6 may be used at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// `a_ck < a_trs`: it holds.
+    /// `a_ck < a_trs`, and with 99 % confidence by the spread of the measurements: it holds.
     Holds,
-    /// `a_ck >= a_trs`: verification is the narrower stage. Predictions are too short.
+    /// `a_ck >= a_trs`: verification is the narrower stage. Predictions are too short. Without that confidence: nothing
+    /// is promised by it.
     Broken,
-    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known; or of neither anything was measured, as
-    /// of many tiny files.
+    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known; or it is below `a_trs` by less than the
+    /// measurements can tell, or there are no more of them than parameters; or of neither anything was measured, as of
+    /// many tiny files.
     Unknown,
 }
 
@@ -99,7 +104,8 @@ pub struct Prediction {
 ///
 /// # Errors
 /// `OutOfRange` if a measurement makes no sense, or has another concurrency than the first; `TooFew` below
-/// [`MEASUREMENTS_MIN`]; `TooAlike` if they have fewer than [`FILE_COUNTS_MIN`] different numbers of files.
+/// [`MEASUREMENTS_MIN`]; `TooAlike` if they have fewer than [`FILE_COUNTS_MIN`] different numbers of files;
+/// `Inseparable` if several sets of parameters fit equally well, as where all files have one size.
 pub fn fit(measurements: &[Measurement]) -> Result<Fit> {
     if measurements.len() < MEASUREMENTS_MIN {
         return Err(ModelError::TooFew { have: measurements.len(), need: MEASUREMENTS_MIN });
@@ -126,6 +132,8 @@ pub fn fit(measurements: &[Measurement]) -> Result<Fit> {
     let beyond =
         ModelError::OutOfRange { what: "data", value: bytes.1, range: "what can be calculated with" };
     let best = best_of(&rows, usable).ok_or(beyond)?;
+    // Subsets may fit all the same, and rounding would choose one of them.
+    let all = least_squares(&rows, usable.to_vec()).ok_or(ModelError::Inseparable)?;
     let [transfer_s_per_byte, transfer_start_s, check_s_per_byte, once_s] = best.values;
     let spare = measurements.len() - usable.len();
     let residuals = || rows.iter().map(|row| dot(row, &best.values) - 1.0);
@@ -141,6 +149,7 @@ pub fn fit(measurements: &[Measurement]) -> Result<Fit> {
             .then(|| (residuals().map(|error| error * error).sum::<f64>() / spare as f64).sqrt()),
         covariance: best.covariance,
         support: best.support,
+        covariance_of_all: all.covariance,
     })
 }
 
@@ -151,9 +160,25 @@ impl Fit {
         match (self.costs.is_transfer_longer(), self.is_split_known) {
             _ if is_neither_seen => Condition::Unknown,
             (false, _) => Condition::Broken,
-            (true, true) => Condition::Holds,
-            (true, false) => Condition::Unknown,
+            (true, true) if self.is_transfer_surely_longer() => Condition::Holds,
+            (true, _) => Condition::Unknown,
         }
+    }
+
+    /// Whether `a_trs` is above `a_ck` by more than chance makes of such measurements in 99 of 100 cases (Student's t).
+    /// `false` where no deviation is known.
+    fn is_transfer_surely_longer(&self) -> bool {
+        let Some(deviation) = self.relative_deviation else { return false };
+        let of = |i: usize, j: usize| self.covariance_of_all[i][j];
+        let variance = of(TRANSFER, TRANSFER) + of(CHECK, CHECK) - 2.0 * of(TRANSFER, CHECK);
+        let chance =
+            student_p99(self.measurements - self.parameters()) * deviation * variance.max(0.0).sqrt();
+        self.costs.transfer_s_per_byte - self.costs.check_s_per_byte > chance
+    }
+
+    /// So many can be told.
+    fn parameters(&self) -> usize {
+        if self.is_split_known { 4 } else { 3 }
     }
 
     /// What a prediction for so much data is, if it is no more than a bound: only one size was measured, and this
@@ -186,8 +211,8 @@ impl Fit {
         for (i, line) in self.covariance.iter().enumerate() {
             leverage += line.iter().enumerate().map(|(j, value)| part(i) * value * part(j)).sum::<f64>();
         }
-        let parameters = if self.is_split_known { 4 } else { 3 };
-        let half = student_p99(self.measurements - parameters) * deviation * (1.0 + leverage).sqrt() * time_s;
+        let quantile = student_p99(self.measurements - self.parameters());
+        let half = quantile * deviation * (1.0 + leverage).sqrt() * time_s;
         Ok(Prediction { time_s, low_s: Some((time_s - half).max(0.0)), high_s: Some(time_s + half) })
     }
 
@@ -218,6 +243,10 @@ impl Fit {
 
 /// Sizes that differ by less than this factor do not tell what depends on size from what does not.
 const SIZES_DIFFER: f64 = 1.2;
+
+/// `a_trs` and `a_ck` among the parameters of Eq 6.
+const TRANSFER: usize = 0;
+const CHECK: usize = 2;
 
 /// What stands beside each parameter in Eq 6.
 fn regressors(work: Work, files: f64) -> Result<[f64; 4]> {
@@ -413,6 +442,47 @@ mod tests {
             both.bound(SNAPSHOT.bytes * 10.0).is_none() && told.high_s.is_some(),
             "two sizes tell it: {told:?}"
         );
+    }
+
+    /// Files of one size, more and more of them: data and files grow together, and so do their costs. That sizes of
+    /// the data differ tells nothing then.
+    #[test]
+    fn files_of_one_size_are_refused_for_they_tell_no_cost_from_another() {
+        let of = |(files, by): (f64, f64)| {
+            let work = Work { bytes: files * 1e6, concurrency: 8.0 };
+            let time_s = published().time_s(work, files).unwrap() * by;
+            Measurement { files, work, time_s }
+        };
+        let alike = [(8.0, 1.01), (64.0, 0.99), (512.0, 1.02), (4096.0, 0.98)].map(of);
+        assert_eq!(fit(&alike), Err(ModelError::Inseparable));
+        // Some of another size among them tell it.
+        let others = [1, 2].map(|at| {
+            let of: Measurement = alike[at];
+            Measurement { work: Work { bytes: 256e6, ..of.work }, ..of }
+        });
+        assert!(fit(&[&alike[..], &others[..]].concat()).is_ok());
+    }
+
+    /// A tenth less is less only where measurements differ by less than that.
+    #[test]
+    fn the_condition_is_unknown_where_chance_may_have_made_the_difference() {
+        let near = Costs { check_s_per_byte: published().transfer_s_per_byte * 0.9, ..published() };
+        let counts = [128.0, 512.0, 2048.0, 8192.0];
+        let half = Work { bytes: SNAPSHOT.bytes / 2.0, ..SNAPSHOT };
+        let condition = |spread: f64| {
+            let mut points = [measured(near, SNAPSHOT, &counts), measured(near, half, &counts[..3])].concat();
+            for (at, point) in points.iter_mut().enumerate() {
+                // In no order that looks like a cost.
+                point.time_s *= 1.0 + spread * [1.0, -1.0, -1.0, 1.0, 0.0][at % 5];
+            }
+            fit(&points).unwrap().condition()
+        };
+        assert_eq!(condition(0.0), Condition::Holds);
+        assert_eq!(condition(1e-3), Condition::Holds);
+        assert_eq!(condition(-0.1), Condition::Unknown);
+        // As many parameters as measurements: nobody knows what chance makes of them.
+        let few = [measured(near, SNAPSHOT, &counts[..3]), measured(near, half, &counts[..1])];
+        assert_eq!(fit(&few.concat()).unwrap().condition(), Condition::Unknown);
     }
 
     #[test]

@@ -113,11 +113,16 @@ pub struct Prediction {
     pub terms: Vec<(Term, f64)>,
     /// Earlier transfers that the term with the most time rests on.
     pub rests_on: usize,
-    /// Terms that nothing was measured of: usual values, from [`Knowledge::completed`].
+    /// Terms that nothing was measured of: usual values, from [`Knowledge::completed`], or what a rate limit lets pass.
     pub guessed: Vec<Term>,
 }
 
 impl Prediction {
+    /// Whether anything that it says was measured on this way.
+    pub fn is_measured(&self) -> bool {
+        self.terms.iter().any(|(term, _)| !self.guessed.contains(term))
+    }
+
     /// Of a transfer that is under way: this is for the rest, and so much has passed already.
     pub(crate) fn after(self, passed: &Taken) -> Prediction {
         let seconds = passed.seconds() - passed.end_s;
@@ -216,8 +221,10 @@ fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Mi
         (Some(known), Some(limit)) if limit <= known.median() => Some(known),
         // What nobody has seen may be slower than the limit, by any factor.
         (None, Some(limit)) if !knowledge.carries(work.bytes, 1.0 / limit) => None,
-        (_, Some(limit)) => {
-            Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1, freedom: PRIOR_WEIGHT })
+        (known, Some(limit)) => {
+            // So little passes on any way, but that nobody has seen here.
+            let count = usize::from(known.is_some() || knowledge.has_seen_bytes());
+            Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count, freedom: PRIOR_WEIGHT })
         }
         (known, None) => known,
     };

@@ -408,7 +408,7 @@ class Fit:
     measurements: tuple[Measurement, ...]
 
     def condition(self) -> Condition:
-        """Whether 001 Eq 6 holds: a_ck < a_trs."""
+        """Whether 001 Eq 6 holds: a_ck < a_trs, by more than chance makes of such measurements (P99)."""
         return cast(Condition, _ask("fit.condition", measurements=_measured(self.measurements)))
 
     def predict(self, bytes: float, files: float) -> Prediction:

@@ -60,7 +60,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     // Before there are threads: they inherit it.
     super::stand_back(args.manners.priority())?;
     let held_before = heat::held();
-    super::bound_memory(args.memory);
+    super::bound_memory(args.knobs.memory);
 
     let place = StagePlace::open(&directory, &key)?;
     let far: Vec<Whom> = asked.far_movers().collect();
@@ -69,7 +69,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let stop = Arc::new(Stop::default());
     let ends = match asked.is_both_far() {
         true => Ends::Far(Box::new(TwoFar::reach(&asked, &mut far_movers, &stop, args.copy_links)?)),
-        false => Ends::Near(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
+        false => Ends::Near(Box::new(asked.in_chunks(args.knobs.chunk).reach(&mut far_movers, &state)?)),
     };
     if let Ends::Near(direct) = &ends
         && args.remove_source_files
@@ -336,7 +336,7 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
         [(args.receipt.is_some(), "--receipt"), (args.remove_source_files, "--remove-source-files")];
     for (_, option) in by_the_last.into_iter().filter(|(is_asked, _)| *is_asked && !asked.is_both_far()) {
         let why = "it goes by what the direct copy compares that ends this one";
-        if args.check != CheckBy::Digest {
+        if args.knobs.check != CheckBy::Digest {
             return Err(refused(&format!("{option}: {why} by content. It takes --check digest with it")));
         }
     }
@@ -349,7 +349,7 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
         (has_list, "--files-from"),
         (args.one_file_system, "--one-file-system"),
         (args.no_times, "--no-times"),
-        (args.check == CheckBy::Digest, "--check digest"),
+        (args.knobs.check == CheckBy::Digest, "--check digest"),
     ];
     match all.into_iter().find(|(is_asked, _)| *is_asked) {
         Some((_, option)) => Err(refused(&format!(

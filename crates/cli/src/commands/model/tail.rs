@@ -2,7 +2,7 @@
 //! distribution, and all of them together are the tail of nothing.
 
 use super::{bad_line, failure_about, lines, of_bench, read_text};
-use crate::json;
+use crate::{json, units};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,6 +17,9 @@ use thalweg_wire::path::Escaped;
 /// Loads this near to each other are the same: they are named with two digits, and what is named can be typed.
 const LOADS_APART: f64 = 0.0051;
 
+/// Sizes, lines and loads that differ by less than this factor are the same.
+const ALIKE: f64 = 1.2;
+
 /// Series that are named where one is to be chosen, and loads of each.
 const NAMED_MAX: usize = 16;
 
@@ -28,6 +31,20 @@ pub struct Case {
     pub parameters: BTreeMap<String, Quantity>,
     /// Of all its times.
     pub tail: score::Tail,
+    /// Bytes of a transfer, the fewest and the most; `None` where that is not known, as of times without a series.
+    transfer_bytes: Option<(f64, f64)>,
+    /// The line of an emulated path, likewise.
+    line_bits_per_s: Option<f64>,
+}
+
+/// What the times are to answer.
+pub struct Asked {
+    /// Of a transfer.
+    pub bytes: f64,
+    /// Of the line.
+    pub bandwidth_bits_per_s: f64,
+    /// Share of the line that such transfers take, if they come again and again.
+    pub load: Option<f64>,
 }
 
 impl Case {
@@ -44,10 +61,63 @@ impl Case {
         self.parameters.get("load")?.value()
     }
 
+    /// Why its times say nothing of what is asked: they are of less data, or of more, or of a line that is wider or met
+    /// less. What is not known of them is not held against them.
+    fn unlike(&self, asked: &Asked) -> Option<String> {
+        let (bytes, rate) = (asked.bytes, asked.bandwidth_bits_per_s);
+        let size = self.transfer_bytes.and_then(|(fewest, most)| match () {
+            () if bytes > fewest * ALIKE => Some(fewest),
+            () if bytes * ALIKE < most => Some(most),
+            () => None,
+        });
+        if let Some(size) = size {
+            let (measured, asked) = (units::decimal_size(size), units::decimal_size(bytes));
+            return Some(format!("they are of transfers of {measured}, and --data is {asked}"));
+        }
+        if let Some(line) = self.line_bits_per_s.filter(|line| *line > rate * ALIKE) {
+            let (measured, asked) = (units::bit_rate(line), units::bit_rate(rate));
+            return Some(format!("they are of a line of {measured}, and --bandwidth is {asked}"));
+        }
+        let (measured, load) = self.load().zip(asked.load).filter(|(own, load)| *load > own * ALIKE)?;
+        let (measured, load) = (units::share(measured), units::share(load));
+        Some(format!("the line had a load of {measured}, and --data in --every are {load} of it"))
+    }
+
     fn is(&self, wanted: &CaseArgs) -> bool {
         let is_near = |load: f64| self.load().is_some_and(|own| (own - load).abs() < LOADS_APART);
         wanted.series.as_ref().is_none_or(|series| self.series.as_ref() == Some(series))
             && wanted.load.is_none_or(is_near)
+    }
+}
+
+/// Times of a case, as they are read.
+#[derive(Default)]
+struct Gathered {
+    sample: Option<Sample>,
+    times: Vec<f64>,
+    transfer_bytes: Option<(f64, f64)>,
+    line_bits_per_s: Option<f64>,
+}
+
+impl Gathered {
+    /// The times of one more sample; its bytes are those of all its transfers.
+    fn add(&mut self, sample: Sample, line_bits_per_s: Option<f64>) {
+        let before = self.times.len();
+        match sample.distributions.get("transfer_time") {
+            Some(distribution) => self.times.extend(&distribution.values),
+            None => self.times.push(sample.wall_s),
+        }
+        let transfers = self.times.len() - before;
+        if sample.bytes > 0 && transfers > 0 {
+            let bytes = sample.bytes as f64 / transfers as f64;
+            let (fewest, most) = self.transfer_bytes.unwrap_or((bytes, bytes));
+            self.transfer_bytes = Some((fewest.min(bytes), most.max(bytes)));
+        }
+        self.line_bits_per_s = match (self.line_bits_per_s, line_bits_per_s) {
+            (Some(widest), Some(line)) => Some(widest.max(line)),
+            (widest, line) => widest.or(line),
+        };
+        self.sample.get_or_insert(sample);
     }
 }
 
@@ -58,7 +128,8 @@ impl Case {
 /// # Errors
 /// `Usage` with the line that makes no sense, if there is no time, or none of what is wanted; what the kernel says.
 pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
-    let mut all: BTreeMap<String, (Option<Sample>, Vec<f64>)> = BTreeMap::new();
+    let mut all: BTreeMap<String, Gathered> = BTreeMap::new();
+    let mut line_bits_per_s = None;
     for (number, line) in lines(&read_text(file)?) {
         let value: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
         if let Some(sample) = of_bench(&value, file, number)? {
@@ -66,31 +137,31 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
                 continue;
             }
             let key = format!("{}\n{}", sample.series, table::parameters(&sample));
-            let (_, times) = all.entry(key).or_insert_with(|| (Some(sample.clone()), Vec::new()));
-            match sample.distributions.get("transfer_time") {
-                Some(distribution) => times.extend(&distribution.values),
-                None => times.push(sample.wall_s),
-            }
+            all.entry(key).or_default().add(sample, line_bits_per_s);
             continue;
         }
         // Other lines of a result file. A time may have such keys as well: when it ended, for instance.
         let has_one_key = value.as_object().is_some_and(|line| line.len() == 1);
         if has_one_key && ["about", "left_out", "end"].iter().any(|key| value.get(key).is_some()) {
+            if value.get("about").is_some() {
+                line_bits_per_s = value.pointer("/about/path/rate_bits_per_s").and_then(Value::as_f64);
+            }
             continue;
         }
         let seconds =
             value.as_f64().or_else(|| value.get("seconds")?.as_f64()).filter(|&seconds| seconds >= 0.0);
         let seconds = seconds.ok_or_else(|| bad_line(file, number, &"is no time in seconds"))?;
-        all.entry(String::new()).or_default().1.push(seconds);
+        all.entry(String::new()).or_default().times.push(seconds);
     }
     if all.is_empty() {
-        all.insert(String::new(), (None, Vec::new()));
+        all.insert(String::new(), Gathered::default());
     }
     let mut cases = Vec::with_capacity(all.len());
-    for (_, (sample, times)) in all {
+    for Gathered { sample, times, transfer_bytes, line_bits_per_s } in all.into_values() {
         let tail = score::tail(&times).map_err(|error| failure_about(file, &error))?;
         let (series, parameters) = sample.map(|sample| (sample.series, sample.parameters)).unzip();
-        cases.push(Case { series, parameters: parameters.unwrap_or_default(), tail });
+        let parameters = parameters.unwrap_or_default();
+        cases.push(Case { series, parameters, tail, transfer_bytes, line_bits_per_s });
     }
     // By the number: as words 0.96 would be behind 0.128.
     let load = |case: &Case| case.load().unwrap_or(0.0);
@@ -108,11 +179,20 @@ pub fn read(file: &Path, wanted: &CaseArgs) -> Result<Vec<Case>> {
 /// The only one that is wanted.
 ///
 /// # Errors
-/// As [`read`]; `Usage` with the choices if there are several.
-pub fn read_one(file: &Path, wanted: &CaseArgs) -> Result<score::Tail> {
+/// As [`read`]; `Usage` with the choices if there are several, or if it is of other transfers than are asked about.
+pub fn read_one(file: &Path, wanted: &CaseArgs, asked: &Asked) -> Result<score::Tail> {
     let cases = read(file, wanted)?;
     match cases.as_slice() {
-        [case] => Ok(case.tail),
+        [case] => match case.unlike(asked) {
+            None => Ok(case.tail),
+            Some(unlike) => {
+                let why = format!(
+                    "holds times that say nothing of these transfers: {unlike}; measure such transfers, or give \
+                     --score, which `thalweg model tail` tells of these times with their --data and --rate"
+                );
+                Err(failure_about(file, &why))
+            }
+        },
         several => {
             let why = format!(
                 "holds {} cases, each with a tail of its own: choose one with --series and --load, of {}",

@@ -32,8 +32,12 @@ struct Start {
     system_info: String,
     #[serde(default)]
     timestamp: Timestamp,
+    /// Of a client.
     #[serde(default)]
     connecting_to: Target,
+    /// Of a server.
+    #[serde(default)]
+    accepted_connection: Target,
     /// `-b`, in bits a second and of each stream; earlier versions have it here alone. 0: as fast as it goes.
     #[serde(default)]
     target_bitrate: f64,
@@ -194,6 +198,14 @@ fn machine(system_info: &str) -> Machine {
     Machine { kernel, ..Machine::default() }
 }
 
+impl Start {
+    /// The other side.
+    fn peer(&self) -> &str {
+        let told = [&self.connecting_to.host, &self.accepted_connection.host];
+        told.into_iter().find(|host| !host.is_empty()).map_or("an unknown host", String::as_str)
+    }
+}
+
 impl Iperf {
     fn is_udp(&self) -> bool {
         let protocol = &self.start.test_start.protocol;
@@ -253,7 +265,7 @@ fn sample(run: &Iperf, number: u32) -> Result<Sample, String> {
         wall_s,
         ..Sample::default()
     }
-    .with("host", run.start.connecting_to.host.as_str().into())
+    .with("host", run.start.peer().into())
     .with("streams", Quantity::number(f64::from(test.num_streams), "1"))
     .with("block_size", Quantity::number(test.blksize as f64, "B"))
     .with(end, Quantity::number(value, unit))
@@ -408,6 +420,21 @@ mod tests {
         assert_eq!((results.about.iterations, results.counted().as_str()), (1, "1 to 3"));
         let alike = read(&[&*runs[0], &runs[2]].concat(), |_| String::new()).unwrap();
         assert_eq!((alike.about.path.to_string().as_str(), alike.about.iterations), ("to near, 10 ms", 2));
+    }
+
+    /// A server was connected to, and says by whom; one that says neither is told as that.
+    #[test]
+    fn the_peer_of_a_server_is_who_connected_to_it() {
+        let host = |text: &str| {
+            let results = read(text, |_| String::new()).unwrap();
+            let host = results.samples[0].parameters["host"].word().unwrap().to_owned();
+            (host, results.about.path.to_string())
+        };
+        let server = REAL.replacen("\"connecting_to\"", "\"accepted_connection\"", 1);
+        let (named, path) = host(&server.replace("127.0.0.1", "10.0.0.7"));
+        assert!(named == "10.0.0.7" && path.starts_with("to 10.0.0.7"), "{named}, {path}");
+        let (named, path) = host(&server.replacen("\"accepted_connection\"", "\"nobody\"", 1));
+        assert!(named == "an unknown host" && path.starts_with("to an unknown host"), "{named}, {path}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The file itself: written line by line, and read again within bounds.
 
 use super::{About, End, LeftOut, Line, Results, Sample};
+use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_sys::atomic_file;
 
@@ -15,6 +17,7 @@ const LINE_BYTES_MAX: u64 = 64 << 20;
 const SAMPLES_MAX: usize = 100_000;
 
 /// A result file in the making: below a hidden name until it is whole, so that a run that fails leaves the former one.
+/// Its lock is held meanwhile, so that no other run takes the name away.
 #[derive(Debug)]
 pub struct Log {
     out: File,
@@ -29,19 +32,13 @@ impl Log {
     /// Begins the file `path`.
     ///
     /// # Errors
-    /// If it cannot be written, or stands for a device, a FIFO or a socket.
+    /// If it cannot be written, or stands for a device, a FIFO or a socket; `ResourceBusy` while another run writes it.
     pub fn begin(path: &Path, about: About) -> io::Result<Log> {
         let hidden = partial(path);
         for name in [path, &hidden] {
             atomic_file::refuse_special(name).map_err(|error| error.cause)?;
         }
-        // Its name can be foretold: what a run that failed left there goes, somebody else's link is not followed.
-        match fs::remove_file(&hidden) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        // Whatever goes wrong with a line, the next one is put behind the whole ones.
-        let out = File::options().append(true).create_new(true).open(&hidden)?;
+        let out = begin_alone(&hidden)?;
         let about = About { is_unfinished: true, ..about };
         let results = Results { about, samples: Vec::new(), left_out: Vec::new(), has_end: false };
         let mut log = Log { out, hidden, path: path.to_owned(), bytes: 0, results };
@@ -120,6 +117,50 @@ impl Log {
         self.bytes = bytes;
         Ok(())
     }
+}
+
+/// Makes the hidden file, unless another run has it. Of two that begin at once one has it at most: who takes the lock of
+/// a file looks whether it still has the name.
+fn begin_alone(hidden: &Path) -> io::Result<File> {
+    // Its name can be foretold: somebody else's link is not followed, and no FIFO waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let former = File::options().read(true).custom_flags(flags).open(hidden);
+    if let Ok(former) = &former
+        && !(has_lock(former)? && is_at(former, hidden))
+    {
+        return Err(taken());
+    }
+    // What a run that failed left there goes, and a link. What was not there is made by one of several.
+    if !former.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        fs::remove_file(hidden)?;
+    }
+    // Whatever goes wrong with a line, the next one is put behind the whole ones.
+    let out = match File::options().append(true).create_new(true).open(hidden) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(taken()),
+        other => other?,
+    };
+    // The lock of the former one is held until here: who comes between finds it taken, or this one without its name.
+    match has_lock(&out)? && is_at(&out, hidden) {
+        true => Ok(out),
+        false => Err(taken()),
+    }
+}
+
+/// Takes the file's lock, for as long as it is open. Where there are no locks nobody else has it.
+fn has_lock(file: &File) -> io::Result<bool> {
+    let handle = thalweg_sys::File::from_fd(file.try_clone()?.into());
+    Ok(handle.lock_exclusive().unwrap_or(true))
+}
+
+fn is_at(file: &File, name: &Path) -> bool {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let there = fs::symlink_metadata(name).map(identity);
+    file.metadata().map(identity).is_ok_and(|own| there.is_ok_and(|there| there == own))
+}
+
+fn taken() -> io::Error {
+    let why = "another run writes it: wait for that, or give another --out";
+    io::Error::new(io::ErrorKind::ResourceBusy, why)
 }
 
 fn too_large() -> io::Error {
@@ -216,6 +257,25 @@ mod tests {
         Log::begin(&path, about()).unwrap().end().unwrap();
         assert_eq!(fs::read_to_string(&others).unwrap(), "theirs");
         assert!(fs::symlink_metadata(&path).unwrap().is_file());
+    }
+
+    #[test]
+    fn a_second_run_is_refused_until_the_first_one_is_over_and_takes_nothing_of_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("out.jsonl");
+        let mut first = Log::begin(&path, about()).unwrap();
+        let refused = || Log::begin(&path, about()).unwrap_err();
+        assert_eq!(refused().kind(), io::ErrorKind::ResourceBusy);
+        first.sample(sample(1, 0.1)).unwrap();
+        assert!(refused().to_string().contains("--out"));
+        first.end().unwrap();
+        assert_eq!(Results::read(&path).unwrap().samples.len(), 1);
+        // What one that failed left behind is nobody's.
+        let mut failed = Log::begin(&path, about()).unwrap();
+        failed.sample(sample(1, 0.1)).unwrap();
+        failed.give_up().unwrap();
+        Log::begin(&path, about()).unwrap().end().unwrap();
+        assert!(Results::read(&path).unwrap().samples.is_empty());
     }
 
     #[test]

@@ -143,7 +143,10 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             }),
             scaled("files that grow at once", "as a detector makes them", format!("at most {FILES}")),
             scaled("how fast they grow, together", "as fast as the detector", {
-                format!("{} Gbit/s, and as fast as the disk takes them", writers_bits_per_s(wishes) / 1e9)
+                format!(
+                    "{} Gbit/s, each piece when it is due, and as fast as the disk takes them",
+                    writers_bits_per_s(wishes) / 1e9
+                )
             }),
         ],
     })
@@ -258,25 +261,27 @@ fn grow_beside(
             })
             .collect();
         let looking = scope.spawn(|| look(copy, &files, &grown, began, &is_over));
-        let marking = scope.spawn(move || -> io::Result<f64> {
+        let marking = scope.spawn(move || -> io::Result<()> {
             let lost = |_| Err(io::Error::other("a thread panicked"));
             let written: Vec<io::Result<()>> =
                 writers.into_iter().map(|writer| writer.join().unwrap_or_else(lost)).collect();
-            let written_s = began.elapsed().as_secs_f64();
             // Where one failed, too: the stream would wait for more.
             let marked = File::create(source.join(MARKER));
             written.into_iter().collect::<io::Result<()>>()?;
-            marked.map(|_| written_s)
+            marked.map(drop)
         });
         let copied = carry();
         is_over.store(true, Ordering::Relaxed);
         let lost = |_| Failure::new(FailureKind::Internal, "let files grow", "a thread panicked");
-        let written_s = marking.join().map_err(lost)?.map_err(failed)?;
+        marking.join().map_err(lost)?.map_err(failed)?;
         let lags_s = looking.join().map_err(lost)?;
-        Ok((copied?, Grown { written_s, lags_s }))
+        let ends = grown.iter().filter_map(|grown| lock(grown).last().map(|(written_at, _)| *written_at));
+        Ok((copied?, Grown { written_s: ends.fold(0.0, f64::max), lags_s }))
     })
 }
 
+/// Writes a file piece by piece, each when those before it have taken their time. Behind the last one nothing is waited
+/// for: what comes then is lag.
 fn grow(
     source: &Path,
     made: &Made,
@@ -291,14 +296,13 @@ fn grow(
     let mut piece = vec![0; PIECE_BYTES as usize];
     let mut at = 0;
     while at < made.bytes && !is_over.load(Ordering::Relaxed) {
+        let due = at as f64 / bytes_per_s;
+        std::thread::sleep(Duration::from_secs_f64((due - began.elapsed().as_secs_f64()).max(0.0)));
         let now = piece.len().min((made.bytes - at) as usize);
         made.fill(at, &mut piece[..now]);
         file.write_all(&piece[..now])?;
         at += now as u64;
-        let seconds = began.elapsed().as_secs_f64();
-        lock(grown).push((seconds, at));
-        let due = at as f64 / bytes_per_s;
-        std::thread::sleep(Duration::from_secs_f64((due - seconds).max(0.0)));
+        lock(grown).push((began.elapsed().as_secs_f64(), at));
     }
     Ok(())
 }
@@ -354,6 +358,25 @@ mod tests {
         let grown = grow_beside([scratch.path(), &copy], &spec, f64::INFINITY, stream);
         assert_eq!(grown.map(drop).unwrap_err().operation, "let files grow");
         assert!(is_marked, "the stream waits for more");
+    }
+
+    /// A piece that takes its writer a minute is written at once, and what lags behind it lags from then on.
+    #[test]
+    fn what_is_written_is_written_when_its_last_piece_is() {
+        const PIECE_S: f64 = 60.0;
+        let scratch = tempfile::tempdir().unwrap();
+        let spec = DatasetSpec { files: 1, sizes: vec![(1000, 1)], ..DatasetSpec::default() };
+        let copy = scratch.path().join("copy");
+        let stream = || {
+            let until = Instant::now() + Duration::from_secs(120);
+            while !scratch.path().join(MARKER).exists() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
+            Ok(Copied { wall_s: 1.0, cpu_s: None, finished: serde_json::Value::Null })
+        };
+        let (_, grown) = grow_beside([scratch.path(), &copy], &spec, 1000.0 / PIECE_S, stream).unwrap();
+        assert!(grown.written_s < PIECE_S, "{}", grown.written_s);
+        assert_eq!(fs::metadata(scratch.path().join(&spec.file(0).path)).unwrap().len(), 1000);
     }
 
     #[test]

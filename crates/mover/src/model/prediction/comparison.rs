@@ -81,16 +81,17 @@ pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
 pub enum Deadline {
     /// In 99 of 100 cases.
     Holds,
-    /// More often than not, but not in 99 of 100 cases.
+    /// More often than not, but not in 99 of 100 cases; or nothing of this way was measured, and usual values would keep
+    /// it.
     Uncertain,
     /// Mostly not.
     TooLate,
 }
 
-/// The verdict, at P99.
+/// The verdict, at P99. What rests on nothing that was measured holds nothing.
 pub fn deadline(prediction: &Prediction, seconds: f64) -> Deadline {
     match () {
-        () if prediction.p99_s <= seconds => Deadline::Holds,
+        () if prediction.p99_s <= seconds && prediction.is_measured() => Deadline::Holds,
         () if prediction.seconds <= seconds => Deadline::Uncertain,
         () => Deadline::TooLate,
     }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
     use crate::model::is_near;
     use crate::model::prediction::tests::certain;
-    use crate::model::prediction::{Knowledge, Work, predict};
+    use crate::model::prediction::{Knowledge, Known, Work, predict};
 
     #[test]
     fn the_term_that_was_wrong_is_named() {
@@ -114,5 +115,27 @@ mod tests {
         assert!(is_near(compared.wrong_by_s, 5.0, 1e-3));
         assert_eq!(deadline(&predicted, 12.1), Deadline::Holds);
         assert_eq!(deadline(&predicted, 11.9), Deadline::TooLate);
+    }
+
+    /// A few bytes and entries need no terms of their own, and a limit is none that was measured.
+    #[test]
+    fn no_deadline_holds_on_a_way_of_which_nothing_was_measured() {
+        let few = Work { bytes: 4e6, entries: 3.0, ..Work::default() };
+        let limited = Work { bytes_per_s_max: Some(1e6), ..few };
+        let verdict = |knowledge: Knowledge, work: &Work, seconds: f64| {
+            let predicted = predict(&knowledge.completed(0.01, work), work).unwrap().unwrap();
+            assert!(predicted.p99_s < 60.0, "{predicted:?}");
+            deadline(&predicted, seconds)
+        };
+        for work in [few, limited] {
+            assert_eq!(verdict(Knowledge::default(), &work, 3600.0), Deadline::Uncertain, "{work:?}");
+            assert_eq!(verdict(Knowledge::default(), &work, 0.1), Deadline::TooLate, "{work:?}");
+            // By a probe, or by a transfer.
+            let probed = Knowledge { byte: Some(Known::probed(1e-9, 0.1)), ..Knowledge::default() };
+            let seen = Knowledge { start: certain(0.1), end: certain(0.1), ..Knowledge::default() };
+            for known in [probed, seen] {
+                assert_eq!(verdict(known, &work, 3600.0), Deadline::Holds, "{known:?}, {work:?}");
+            }
+        }
     }
 }

@@ -163,6 +163,11 @@ impl Knowledge {
         self.byte.is_some() || work.bytes_per_s_max.is_some_and(|limit| self.carries(work.bytes, limit))
     }
 
+    /// Whether anything is known of bytes here, be it only that a limit was kept up to, or that they took no time.
+    pub(super) fn has_seen_bytes(&self) -> bool {
+        self.byte.is_some() || self.byte_limited.is_some() || self.bytes_quick.amount > 0.0
+    }
+
     /// Whether so many bytes are known to pass as fast as a limit lets them, in bytes a second.
     pub(super) fn carries(&self, bytes: f64, bytes_per_s: f64) -> bool {
         bytes <= BYTES_FREE.max(self.bytes_quick.amount)
