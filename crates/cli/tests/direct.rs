@@ -415,7 +415,7 @@ fn of_files_that_have_no_place_on_the_medium_it_is_told_how_many_they_are() {
     assert_eq!(std::fs::read(memory.path("both/file")).unwrap(), std::fs::read(&other).unwrap());
     assert_eq!(std::fs::read(memory.path("both/other")).unwrap(), std::fs::read(&other).unwrap());
     let told = copy(&[&on_disk], "one");
-    assert!(!told.contains("order layout"), "{told}");
+    assert!(!told.contains("by offset"), "{told}");
 }
 
 /// A mount point in the tree, and a second source: each device has a queue of its own, and all of it arrives.
@@ -438,6 +438,54 @@ fn a_tree_on_several_devices_arrives_by_layout() {
         support::assert_same(&from, &scratch.path(to));
         assert_no_litter(&scratch.path(to));
     }
+}
+
+/// A btrfs on two devices, with a subvolume: the copy tells of it once, or a daemon that is pulled from, in its log.
+#[test]
+fn a_file_system_on_several_devices_is_told_where_it_is_read_by_layout() {
+    let row = "a file system on several devices by layout";
+    if !can_mount(row) {
+        return;
+    }
+    if !support::chance::has("btrfs") {
+        return skipped(row, "needs btrfs (package btrfs-progs)");
+    }
+    let scratch = Scratch::new();
+    let Some((volume, mut devices)) = Volume::on_two_devices(scratch.root(), "two", 256) else { return };
+    let (first, sub) = (volume.path.join("first"), volume.path.join("sub"));
+    let made = std::process::Command::new("btrfs").args(["subvolume", "create"]).arg(&sub).output();
+    assert!(made.as_ref().is_ok_and(|made| made.status.success()), "{made:?}");
+    for file in [&first, &sub.join("second")] {
+        large(file, 9 * MIB);
+        // Before that it has no place.
+        std::fs::File::open(file).unwrap().sync_all().unwrap();
+    }
+    devices.sort();
+    let on_both = format!("on 2 devices ({}): one queue", devices.join(", "));
+    let by_layout = |words: &[&str], from: &str, to: &str| {
+        let to = scratch.path(to);
+        let out = scratch.run([&["cp", "--order", "layout"], words, &[from, to.to_str().unwrap()]].concat());
+        let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
+        assert_eq!(out.status.code(), Some(0), "{told}");
+        assert!(!told.contains("by offset"), "{told}");
+        told
+    };
+    let told = by_layout(&[], first.to_str().unwrap(), "one");
+    let note = format!("order layout: one file system lies {on_both} serves them");
+    assert_eq!(told.matches(&note).count(), 1, "{told}");
+    assert!(std::fs::read(scratch.path("one")).unwrap() == std::fs::read(&first).unwrap());
+    // A queue for each subvolume; and a daemon tells it in its log.
+    let note = format!("order layout: 2 file systems or subvolumes lie {on_both} of each serves them");
+    let told = by_layout(&[], &format!("{}/", volume.path.display()), "all");
+    assert_eq!(told.matches(&note).count(), 1, "{told}");
+    let daemon = scratch.daemon_with(&[("two", &volume.path)], &["--log-format", "json"]);
+    by_layout(&["--ticket", daemon.ticket.to_str().unwrap()], &daemon.place("two", ""), "pulled");
+    let log = scratch.server_log();
+    assert_eq!(log.matches(&note).count(), 1, "{log}");
+    for to in ["all", "pulled"] {
+        support::assert_same(&volume.path, &scratch.path(to));
+    }
+    daemon.terminate();
 }
 
 /// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of

@@ -138,6 +138,12 @@ pub trait Source: Send + Sync {
             .at(&entry.path))
     }
 
+    /// The disks that a file lies on, by the names that the kernel gives them; `None` where that cannot be found out.
+    /// Takes some small reads: asked once for each number of a device (`evidence.device`).
+    fn disks(&self, _entry: &Entry) -> Option<Vec<String>> {
+        None
+    }
+
     /// Reads the whole content of a small file, all of one moment, into the front of `buffer`, which holds at
     /// least `evidence.size` bytes. Returns that size.
     ///

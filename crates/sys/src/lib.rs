@@ -52,6 +52,9 @@ pub mod watch;
 // Where a file's bytes lie on the medium.
 pub mod layout;
 
+// Which disks a file lies on.
+pub mod disks;
+
 // Page-aligned memory and the bounded pool it comes from.
 pub mod buffer;
 

@@ -70,6 +70,24 @@ impl Volume {
         Some(Volume::mount_image(image, kind, mount))
     }
 
+    /// A btrfs on two loop devices, mounted at `directory/name.mnt`, and the names of these (`loop0`).
+    pub fn on_two_devices(directory: &Path, name: &str, mebibytes: u64) -> Option<(Volume, [String; 2])> {
+        if !chance::has("mkfs.btrfs") {
+            chance::skipped(name, "no mkfs.btrfs");
+            return None;
+        }
+        let image = |which: &str| directory.join(format!("{name}.{which}"));
+        let loops = ["one", "other"].map(|which| Loop::of(&image(which), mebibytes));
+        let [one, other] = &loops;
+        run(Command::new("mkfs.btrfs").args(["-q", "-f", "-d", "raid0", "-m", "raid1", &one.0, &other.0]));
+        let path = directory.join(format!("{name}.mnt"));
+        std::fs::create_dir_all(&path).unwrap();
+        let options = format!("device={}", other.0);
+        run(Command::new("mount").args(["-t", "btrfs", "-o", &options, &one.0]).arg(&path));
+        let names = [one, other].map(|device| device.0.trim_start_matches("/dev/").to_owned());
+        Some((Volume { path, image: None, kind: "btrfs".into(), mounted: true }, names))
+    }
+
     fn mount_image(image: PathBuf, kind: &str, options: &str) -> Volume {
         let path = PathBuf::from(format!("{}.mnt", image.display()));
         Volume::mount_at(image, path, kind, options)
@@ -189,6 +207,26 @@ impl Drop for Volume {
                 let _ = Command::new("umount").arg("-l").arg(&self.path).output();
             }
         }
+    }
+}
+
+/// A loop device of its own, by its path.
+struct Loop(String);
+
+impl Loop {
+    /// On a new image of zeros.
+    fn of(image: &Path, mebibytes: u64) -> Loop {
+        std::fs::File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(image).output().unwrap();
+        assert!(made.status.success(), "losetup: {}", String::from_utf8_lossy(&made.stderr));
+        Loop(String::from_utf8(made.stdout).unwrap().trim().to_owned())
+    }
+}
+
+impl Drop for Loop {
+    /// One that is mounted is gone once that is over.
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).output();
     }
 }
 

@@ -19,6 +19,10 @@ macro_rules! handed_on {
             self.source.direct_is_missed()
         }
 
+        fn disks(&self, entry: &thalweg_wire::Entry) -> Option<Vec<String>> {
+            self.source.disks(entry)
+        }
+
         fn remove(
             &self,
             path: &thalweg_wire::RelativePath,

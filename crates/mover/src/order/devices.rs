@@ -2,6 +2,7 @@
 //! every stream there while others are idle.
 //!
 //! A device is what has a number of its own (`st_dev`): a file system, whatever it is made of; of btrfs each subvolume.
+//! Which addresses of a btrfs, or of LVM, lie on which of several disks only root may ask: the copy tells of these.
 //! With as many streams as devices that have files, or more, a stream has a device. With fewer a stream has several,
 //! served in turn. A stream whose devices have nothing to do goes on with the others', in turn too. Orders that do not
 //! go by the place on the medium have one queue.

@@ -414,6 +414,12 @@ impl Source for LocalSource {
         Ok(places)
     }
 
+    fn disks(&self, entry: &Entry) -> Option<Vec<String>> {
+        let spot = self.spot(&entry.path).ok()?;
+        let file = self.with_descriptors(|| spot.dir.open_read(&spot.name)).ok()?;
+        thalweg_sys::disks::of(&file)
+    }
+
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open_now(entry, Dir::open_once)?;
         // Small enough to be read the ordinary way, whatever was asked for.

@@ -412,20 +412,23 @@ impl SourceFile for Watched {
 /// A source of that file, which lies on its medium from behind.
 struct OfWatched(Arc<Watched>);
 
+fn entry_of(name: &str, evidence: Evidence) -> Entry {
+    Entry {
+        id: EntryId(0),
+        path: RelativePath::new(name.as_bytes().to_vec()).unwrap(),
+        kind: Kind::File { sparse: false, marked: false },
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        evidence,
+        xattrs: Vec::new(),
+    }
+}
+
 impl Source for OfWatched {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let evidence = Watched::evidence(&self.0);
-        let entry = Entry {
-            id: EntryId(0),
-            path: RelativePath::new(b"x".to_vec()).unwrap(),
-            kind: Kind::File { sparse: false, marked: false },
-            mode: 0o644,
-            uid: 0,
-            gid: 0,
-            evidence,
-            xattrs: Vec::new(),
-        };
-        sink.entry(entry).unwrap();
+        sink.entry(entry_of("x", evidence)).unwrap();
         ScanTotals { entries: 1, bytes: evidence.size, complete: true, ..ScanTotals::default() }
     }
 
@@ -551,4 +554,79 @@ fn strict_deals_chunks_to_streams_and_layout_goes_by_address() {
         let begun: Vec<u64> = std::mem::take(&mut file.seen.lock().unwrap().begun);
         assert_eq!(begun, expected, "{order:?}");
     }
+}
+
+/// Files by turns on two file systems, of which the first lies on two disks.
+struct OnDisks {
+    has_places: bool,
+    /// Of which file systems somebody asked for the disks.
+    asked: Mutex<Vec<u64>>,
+}
+
+impl Source for OnDisks {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        for number in 0..6 {
+            let evidence = Evidence { size: 4 * SEGMENT, device: 1 + number % 2, ..Evidence::default() };
+            sink.entry(entry_of(&number.to_string(), evidence)).unwrap();
+        }
+        ScanTotals { entries: 6, bytes: 24 * SEGMENT, complete: true, ..ScanTotals::default() }
+    }
+
+    fn open(&self, _: &Entry) -> failure::Result<Arc<dyn SourceFile>> {
+        Ok(Arc::new(Watched { chunk_bytes: SEGMENT, ..Watched::default() }))
+    }
+
+    fn look_again(&self, entry: &Entry) -> failure::Result<Entry> {
+        Ok(entry.clone())
+    }
+
+    fn layout(&self, entry: &Entry) -> failure::Result<ExtentMap> {
+        if !self.has_places {
+            let cause = "nobody knows";
+            return Err(Failure::new(failure::FailureKind::Unsupported, "look", cause).at(&entry.path));
+        }
+        let whole = order::Placed { logical: 0, length: entry.evidence.size, device: 0, physical: 0 };
+        Ok(ExtentMap { placed: vec![whole], unplaced_bytes: 0 })
+    }
+
+    fn disks(&self, entry: &Entry) -> Option<Vec<String>> {
+        self.asked.lock().unwrap().push(entry.evidence.device);
+        let disks: &[&str] = if entry.evidence.device == 1 { &["sda", "sdb"] } else { &["sdc"] };
+        Some(disks.iter().map(|disk| (*disk).to_owned()).collect())
+    }
+}
+
+/// Notes of a scan of such files, and of which file systems it asked for the disks.
+fn scanned_on_disks(order: Order, has_places: bool) -> (Vec<String>, Vec<u64>) {
+    let mut terms = Terms::of(SEGMENT, SEGMENT as u32);
+    terms.disk.source.order = Some(order);
+    let source = Arc::new(OnDisks { has_places, asked: Mutex::default() });
+    let notes = Arc::new(Mutex::new(Vec::new()));
+    let events: Events = {
+        let notes = notes.clone();
+        Arc::new(move |event: Event| {
+            if let Event::Note(text) = event {
+                notes.lock().unwrap().push(text);
+            }
+        })
+    };
+    let limits = Limits::for_path(&terms, None);
+    let run = SendRun::new(TransferNumber(0), source.clone(), terms, limits, Box::new(Nobody), events);
+    run.stream_up(0);
+    run.scan();
+    let (notes, asked) = (notes.lock().unwrap().clone(), source.asked.lock().unwrap().clone());
+    (notes, asked)
+}
+
+#[test]
+fn each_file_system_read_by_layout_is_asked_for_its_disks_once_and_several_are_told() {
+    let (notes, asked) = scanned_on_disks(Order::Layout, true);
+    assert_eq!(asked, [1, 2]);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let told = "order layout: one file system lies on 2 devices (sda, sdb): ";
+    assert!(notes[0].starts_with(told), "{notes:?}");
+    // Nothing is read by layout.
+    let (notes, asked) = scanned_on_disks(Order::Layout, false);
+    assert!(asked.is_empty() && notes.len() == 1 && notes[0].contains("6 of 6 files by offset"), "{notes:?}");
+    assert_eq!(scanned_on_disks(Order::Loose, true), (Vec::new(), Vec::new()));
 }
