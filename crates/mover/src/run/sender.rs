@@ -12,7 +12,7 @@ use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
 use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
-use crate::stage::ahead::Ahead;
+use crate::stage::ahead::{Ahead, Spare};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::OpenFiles;
@@ -58,6 +58,8 @@ pub struct SendRun {
     reading: AtomicU32,
     /// When one of them last began to, or went on: in milliseconds of the clock.
     read_ms: AtomicU64,
+    /// For what its streams read ahead.
+    spare: Arc<Spare>,
     /// For orders that have turns.
     gate: Option<Gate>,
     /// Content is compressed also where it does not pay.
@@ -151,11 +153,13 @@ impl SendRun {
         }
         let gate = Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE));
         source.expect_requests(u64::from(terms.segment_bytes));
+        let spare = Spare::new(payload_max(&terms));
         let machine = Sender::new(terms.clone(), limits);
         Arc::new(SendRun {
             common: Common::new(terms, source.device(), (machine, ()), (number, Some(outbox))),
             number,
             source,
+            spare,
             gate,
             compresses_always: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),

@@ -33,6 +33,7 @@ impl SendRun {
     /// If there is no memory.
     pub fn lane(&self, stream: u16) -> io::Result<SendLane> {
         let mut lane = SendLane::new(stream, &self.common.terms)?;
+        lane.ahead.share(&self.spare);
         if let Some(packer) = lane.packer.as_mut().filter(|_| self.compresses_always.load(Ordering::Relaxed))
         {
             packer.look_always();
