@@ -518,6 +518,31 @@ mod tests {
     }
 
     #[test]
+    fn in_a_file_with_holes_every_block_of_zeros_becomes_one() {
+        const BYTES: usize = 1 << 20;
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut bytes = content(BYTES);
+        bytes[BYTES / 4..BYTES / 2].fill(0);
+        let first_hole = |is_sparse| {
+            let name = if is_sparse { b"a" } else { b"b" };
+            let partial = LocalPartial { is_sparse, ..in_dir(&dir, name, Caching::Cached) };
+            partial.file.truncate(BYTES as u64).unwrap();
+            partial.write_at(&bytes, 0).unwrap();
+            let mut read = vec![0; BYTES];
+            assert_eq!(partial.file.read_at(&mut read, 0).unwrap(), BYTES);
+            assert!(read == bytes);
+            (partial.file.next_hole(0).unwrap(), partial.file.punch_hole(0, 4096).is_ok())
+        };
+        // Without holes it has what was written, whatever its file system makes of that.
+        first_hole(false);
+        match first_hole(true) {
+            (hole, true) => assert!(hole <= (BYTES / 2) as u64, "{hole}"),
+            (_, false) => eprintln!("skipped: no hole can be punched here"),
+        }
+    }
+
+    #[test]
     fn a_hole_is_written_where_what_was_there_before_could_not_be_taken_out() {
         const PIECE: usize = 100 << 10;
         let scratch = tempfile::tempdir_in(".").unwrap();
