@@ -223,8 +223,8 @@ pub struct Packed {
 }
 
 impl Pack {
-    /// Reads and digests `entries` into `payload`. Each file is of one moment, or is not in the pack. `goes_on` hears of
-    /// each before it is opened, which may take its time.
+    /// Reads and digests `entries` into `payload`. Each file is of one moment, or is not in the pack. `goes_on` hears
+    /// of each before it is opened, which may take its time.
     pub fn read(
         entries: &[Arc<Entry>],
         source: &dyn Source,

@@ -2,8 +2,9 @@
 //!
 //! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
 //! them in flight, while the stream goes on receiving; where the pool has no memory left the stream waits for its
-//! write. What came compressed goes from memory that it is copied into, where there is some. What cannot go that way (small files, the last bytes of a file that fill no block, files with holes, file
-//! systems without direct I/O) is written at once.
+//! write. What came compressed goes from memory that it is copied into, where there is some. What cannot go that way
+//! (small files, the last bytes of a file that fill no block, files with holes, file systems without direct I/O) is
+//! written at once.
 //!
 //! - Memory in flight is not used again before its write ended; it comes from the transfer's bounded pool.
 //! - A chunk counts as written when all of its writes have ended, and only then may another stream write it.
