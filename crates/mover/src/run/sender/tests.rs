@@ -614,7 +614,9 @@ struct OfTold(Arc<Told>);
 
 impl Source for OfTold {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        (0..self.0.files).for_each(|number| drop(sink.entry(self.0.entry(number))));
+        for number in 0..self.0.files {
+            sink.entry(self.0.entry(number)).unwrap();
+        }
         let (entries, bytes) = (self.0.files, self.0.files * self.0.bytes);
         ScanTotals { entries, bytes, complete: true, ..ScanTotals::default() }
     }
