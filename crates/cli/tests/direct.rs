@@ -137,7 +137,6 @@ fn a_copy_resumes_where_no_hole_can_be_punched() {
     }
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("from")).unwrap();
-    large(&scratch.path("from").join("x"), 48 * MIB + 333);
     let Some(volume) = Volume::exfat(scratch.root(), "no-holes", 160) else { return };
     let to = volume.path.join("to");
     let from = format!("{}/", scratch.path("from").display());
@@ -146,12 +145,40 @@ fn a_copy_resumes_where_no_hole_can_be_punched() {
             ["cp", "--json", "--quiet", "--chunk", "1MiB"].iter().chain(more).map(|word| (*word).to_owned());
         Running::start(with(scratch.thalweg(), words.chain([from.clone(), to.display().to_string()])))
     };
-    let mut running = cp(&["--bwlimit", "2MB/s"]);
-    assert!(wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over());
-    running.kill();
-    let ran = cp(&[]).end(PATIENCE).expect(0);
-    assert_files_same(&scratch.path("from"), &to);
-    assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+    for has_hole in [false, true] {
+        let path = scratch.path("from").join("x");
+        large(&path, 48 * MIB + 333);
+        if has_hole {
+            // From 40 MiB to 46 MiB.
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(40 * MIB as u64).unwrap();
+            file.set_len(48 * MIB as u64).unwrap();
+            file.write_all_at(&noise(3, 2 * MIB), 46 * MIB as u64).unwrap();
+        }
+        let mut running = cp(&["--bwlimit", "2MB/s"]);
+        assert!(
+            wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over()
+        );
+        running.kill();
+        if has_hole {
+            // As if another version of the file had come so far.
+            let partial = partial(&to);
+            let file = std::fs::File::options().write(true).open(partial).unwrap();
+            file.write_all_at(&noise(4, MIB), 42 * MIB as u64).unwrap();
+        }
+        let ran = cp(&[]).end(PATIENCE).expect(0);
+        assert_files_same(&scratch.path("from"), &to);
+        assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
+/// What of a file of a copy to this directory that was killed is there.
+fn partial(to: &Path) -> std::path::PathBuf {
+    let jobs = std::fs::read_dir(to.join(".thalweg-staging")).unwrap();
+    let files = jobs.flatten().flat_map(|job| std::fs::read_dir(job.path()).into_iter().flatten().flatten());
+    let mut partials = files.filter(|file| file.file_name().to_string_lossy().starts_with("partial-"));
+    partials.next().expect("a partial file").path()
 }
 
 #[test]

@@ -657,44 +657,87 @@ fn d7_a_disk_that_takes_its_time_is_no_stall() {
     if !Strace::available(row) {
         return;
     }
+    let seconds = quick_or_torture(8, 90);
+    let slow = |call: &str, nth: u32| format!("{call}:delay_enter={}:when={nth}", seconds * 1_000_000);
+    let one = |slow: String, is_push, at_daemon| SlowCall {
+        slow,
+        is_push,
+        at_daemon,
+        streams: 2,
+        options: &[],
+        small_files: 0,
+    };
+    let mut calls = vec![
+        one(slow("pwrite64", 2), true, true),
+        one(slow("pread64", 2), false, true),
+        one(slow("fdatasync", 2), true, true),
+        one(slow("pread64", 2), true, false),
+    ];
+    // In the middle of the second read of a file, and of a pack. One thread reads, and its calls are counted.
+    for (is_push, at_daemon) in [(true, false), (false, true)] {
+        let again = one(slow("pread64", 18), is_push, at_daemon);
+        let options = &["--verify", "paranoid", "--request", "1MiB"];
+        calls.push(SlowCall { streams: 1, options, ..again });
+        let open = one(slow("openat", 200), is_push, at_daemon);
+        calls.push(SlowCall { streams: 1, small_files: 512, ..open });
+    }
     std::thread::scope(|scope| {
-        let at_daemon = [(true, "pwrite64"), (false, "pread64"), (true, "fdatasync")];
-        for (is_push, slow) in at_daemon {
-            scope.spawn(move || slow_call(row, is_push, slow, true));
+        for call in &calls {
+            scope.spawn(move || call.run(row, Duration::from_secs(seconds)));
         }
-        scope.spawn(move || slow_call(row, true, "pread64", false));
     });
 }
 
 /// At the daemon, or at the client. A slow read is in the middle of a chunk: what came of that is not acknowledged
 /// before the rest.
-fn slow_call(row: &str, is_push: bool, call: &str, at_daemon: bool) {
-    // In memory: no other call is slow.
-    let scratch = Scratch::in_memory();
-    let from = scratch.path("from");
-    std::fs::create_dir(&from).unwrap();
-    std::fs::create_dir(scratch.path("to")).unwrap();
-    std::fs::write(from.join("large"), noise(1, 12 << 20)).unwrap();
-    let export = if is_push { scratch.path("to") } else { from.clone() };
-    let seconds = quick_or_torture(8, 90);
-    let inject = Strace::inject(&format!("{call}:delay_enter={}:when=2", seconds * 1_000_000));
-    let daemon =
-        scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "5s"], |command| {
-            if at_daemon { inject.around(&command) } else { command }
-        });
-    let options = ["cp", "--json", "--quiet", "--chunk", "1MiB", "--streams", "2", "--bwlimit", "16MiB"];
-    let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket"]);
-    let command = with(command, [&daemon.ticket]);
-    let command = match is_push {
-        true => with(with(command, [slashed(&from)]), [daemon.place("data", "")]),
-        false => with(with(command, [daemon.place("data", "")]), [scratch.path("to")]),
-    };
-    let command = if at_daemon { command } else { inject.around(&command) };
-    let ran = Running::start(command).end(LIMIT * 3).expect(0);
-    assert!(ran.took >= Duration::from_secs(seconds), "{row}: {call} was not slow");
-    assert_eq!(ran.number("attempts"), 1);
-    assert_same(&from, &scratch.path("to"));
-    assert_no_litter(&scratch.path("to"));
+struct SlowCall {
+    /// What is slow, in words of strace.
+    slow: String,
+    is_push: bool,
+    at_daemon: bool,
+    streams: u32,
+    /// More options of the copy.
+    options: &'static [&'static str],
+    /// To be copied in place of a large one.
+    small_files: u64,
+}
+
+impl SlowCall {
+    fn run(&self, row: &str, takes: Duration) {
+        // In memory: no other call is slow.
+        let scratch = Scratch::in_memory();
+        let from = scratch.path("from");
+        std::fs::create_dir(&from).unwrap();
+        std::fs::create_dir(scratch.path("to")).unwrap();
+        match self.small_files {
+            0 => std::fs::write(from.join("large"), noise(1, 12 << 20)).unwrap(),
+            count => {
+                (0..count).for_each(|at| std::fs::write(from.join(format!("f{at}")), noise(at, 100)).unwrap())
+            }
+        }
+        let export = if self.is_push { scratch.path("to") } else { from.clone() };
+        let inject = Strace::inject(&self.slow);
+        let daemon =
+            scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "5s"], |command| {
+                if self.at_daemon { inject.around(&command) } else { command }
+            });
+        let options = ["cp", "--json", "--quiet", "--chunk", "1MiB", "--bwlimit", "16MiB"];
+        let command = with(with(scratch.thalweg(), options), self.options);
+        let streams = self.streams.to_string();
+        let command = with(command, ["--streams", &streams[..], "--stall-timeout", "5s"]);
+        let command = with(with(command, ["--ticket"]), [&daemon.ticket]);
+        let command = match self.is_push {
+            true => with(with(command, [slashed(&from)]), [daemon.place("data", "")]),
+            false => with(with(command, [daemon.place("data", "")]), [scratch.path("to")]),
+        };
+        let command = if self.at_daemon { command } else { inject.around(&command) };
+        let ran = Running::start(command).end(LIMIT * 3).expect(0);
+        assert!(ran.took >= takes, "{row}: {} was not slow", self.slow);
+        assert_eq!(ran.number("attempts"), 1);
+        assert!(!ran.stdout.contains("link-lost"), "{row}: {}: {}", self.slow, ran.stdout);
+        assert_same(&from, &scratch.path("to"));
+        assert_no_litter(&scratch.path("to"));
+    }
 }
 
 /// P12: whatever a copy over the wire leaves when it is stopped is in one place, and goes with the next one.

@@ -29,7 +29,7 @@ use crate::link::sealed::{Opener, SECRET_BYTES, Sealer};
 use crate::mutex::lock;
 use crate::order;
 use crate::plan::SEGMENT_BYTES;
-use crate::stage::ahead::Ahead;
+use crate::stage::ahead::{Ahead, Spare};
 use crate::stage::read::{ChunkReader, OpenFiles, Segment};
 use crate::stage::turn::{Gate, Turn};
 use std::io;
@@ -289,6 +289,8 @@ struct Reading<'a> {
     work: Mutex<Work>,
     says_cached: &'a AtomicBool,
     refused: &'a Refused,
+    /// For what the threads read ahead.
+    spare: Arc<Spare>,
 }
 
 fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
@@ -322,6 +324,7 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         work: Mutex::new(Work { files, now: None }),
         says_cached: &says_cached,
         refused: &refused,
+        spare: Spare::new(segment_bytes as usize),
     };
     let mut measured = std::thread::scope(|scope| -> Result<Measured> {
         let scans = || source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 });
@@ -352,12 +355,9 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
 impl<'a> Reading<'a> {
     /// What one thread does: chunk after chunk, until the time is over or there is none left.
     fn read(&self, number: u16, buffer: FrameBuffer) -> Result<()> {
-        let mut lane = Lane {
-            files: OpenFiles::default(),
-            buffer,
-            ahead: Ahead::new(self.terms.disk, self.terms.segment_bytes as usize),
-            drawn: None,
-        };
+        let mut ahead = Ahead::new(self.terms.disk, self.terms.segment_bytes as usize);
+        ahead.share(&self.spare);
+        let mut lane = Lane { files: OpenFiles::default(), buffer, ahead, drawn: None };
         self.tally.wait_for_turn(number);
         let mut since = Instant::now();
         let mut result = Ok(());

@@ -237,12 +237,12 @@ pub struct Heartbeat {
     pub settled_entries: u64,
     /// What holds the peer up, if anything does.
     pub waiting_for: Option<WaitingFor>,
-    /// For how long, in milliseconds.
+    /// For how long, in milliseconds; of what goes on piece by piece, since it last did.
     pub waiting_ms: u32,
 }
 
-/// The part of a peer that makes us wait. Claims extend a stall only up to our own patience, but that of a
-/// peer which is heard and waits for its share.
+/// The part of a peer that makes us wait. Claims extend a stall only up to our own patience, but those of a peer which
+/// is heard and waits for its share, or reads or writes and has gone on with it a moment ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitingFor {
     /// Reading the source, or again what the destination has, or sending no faster than was asked for.

@@ -54,7 +54,7 @@ impl LocalTransfer {
         let receiver = ReceiveRun::start(
             NUMBER,
             destination,
-            terms.clone(),
+            terms,
             receiver::Limits::default(),
             receiving,
             crate::event::nobody(),
@@ -62,7 +62,7 @@ impl LocalTransfer {
         let mut transfer = LocalTransfer { sender, receiver, within };
         let removing = removed.map_or(Ok(()), |removed| transfer.sender.remove_sources(removed));
         let hears = [sender_hears, receiver_hears];
-        match removing.and_then(|()| transfer.start_threads(hears, &terms, streams)) {
+        match removing.and_then(|()| transfer.start_threads(hears, streams)) {
             Ok(()) => Ok(transfer),
             Err(failure) => {
                 transfer.close();
@@ -74,7 +74,6 @@ impl LocalTransfer {
     fn start_threads(
         &mut self,
         [sender_hears, receiver_hears]: [Heard; 2],
-        terms: &Terms,
         streams: u16,
     ) -> Result<()> {
         let LocalTransfer { sender, receiver, within } = self;
@@ -85,9 +84,9 @@ impl LocalTransfer {
         for stream in 0..streams.max(1) {
             sender.stream_up(stream);
             let aborting = sender.clone();
-            let (sender, receiver, terms) = (sender.clone(), receiver.clone(), terms.clone());
+            let (sender, receiver) = (sender.clone(), receiver.clone());
             // Made there: what it has in flight belongs to that thread.
-            let work = move |bell: &Bell| match SendLane::new(stream, &terms) {
+            let work = move |bell: &Bell| match sender.lane(stream) {
                 Ok(lane) => stream_work(&sender, receiver, lane, bell),
                 Err(error) => {
                     let failure = failure::of_memory(failure::START_TRANSFER, &error);

@@ -555,9 +555,11 @@ impl Transfer for ReceiveRun {
     }
 
     fn blames(&self, peer: &PeerNow) -> bool {
-        // While we work, or are held back, what the peer may send is bounded, and it waits for us.
+        // While we work, or are held back, what the peer may send is bounded, and it waits for us. It may read for long
+        // what it has sent already.
         let is_held_back = self.is_held_back.load(Ordering::Acquire);
-        self.awaits_peer() && (peer.is_silent || !(is_held_back || works_on(&self.progress())))
+        let is_excused = is_held_back || works_on(&self.progress()) || works_on(&peer.heartbeat);
+        self.awaits_peer() && (peer.is_silent || !is_excused)
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
 use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
-use crate::stage::ahead::Ahead;
+use crate::stage::ahead::{Ahead, Spare};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::OpenFiles;
@@ -23,7 +23,7 @@ use crate::transfer::Copy;
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::Ledbat;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::Entry;
@@ -54,8 +54,12 @@ pub struct SendRun {
     pace: Pace,
     /// Streams that hand a frame over at this moment.
     putting: AtomicU32,
-    /// Streams that read from the source.
+    /// Streams that read from the source, or open something there.
     reading: AtomicU32,
+    /// When one of them last began to, or went on: in milliseconds of the clock.
+    read_ms: AtomicU64,
+    /// For what its streams read ahead.
+    spare: Arc<Spare>,
     /// For orders that have turns.
     gate: Option<Gate>,
     /// Content is compressed also where it does not pay.
@@ -149,17 +153,20 @@ impl SendRun {
         }
         let gate = Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE));
         source.expect_requests(u64::from(terms.segment_bytes));
+        let spare = Spare::new(payload_max(&terms));
         let machine = Sender::new(terms.clone(), limits);
         Arc::new(SendRun {
             common: Common::new(terms, source.device(), (machine, ()), (number, Some(outbox))),
             number,
             source,
+            spare,
             gate,
             compresses_always: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),
             pace,
             putting: AtomicU32::new(0),
             reading: AtomicU32::new(0),
+            read_ms: AtomicU64::new(0),
             ledbat: Mutex::new(ledbat),
             sent: Mutex::default(),
             removing: OnceLock::new(),
@@ -197,10 +204,28 @@ impl SendRun {
 
     /// Reads from the source, which [`Transfer::is_reading`] tells meanwhile.
     fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
+        self.note_read();
         self.reading.fetch_add(1, Ordering::Relaxed);
         let result = read();
         self.reading.fetch_sub(1, Ordering::Relaxed);
         result
+    }
+
+    /// A stream begins to read, or goes on with it.
+    fn note_read(&self) {
+        self.read_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// What it has to say while it reads, or sends no faster than was asked for: and when that went on last, as a file
+    /// that is read a second time shows in no number.
+    fn reading(&self) -> Heartbeat {
+        if !self.is_paced() && !self.is_reading() {
+            return Heartbeat::default();
+        }
+        let now_ms = self.clock.now().as_millis() as u64;
+        let stood_ms = now_ms.saturating_sub(self.read_ms.load(Ordering::Relaxed));
+        let waiting_ms = u32::try_from(stood_ms).unwrap_or(u32::MAX);
+        Heartbeat { waiting_for: Some(WaitingFor::Read), waiting_ms, ..Heartbeat::default() }
     }
 
     /// Counts what a stream has under way. Where nothing is read ahead that is nothing.
@@ -311,7 +336,7 @@ impl SendRun {
                 self.compare_chunk(lane, outlet, &entry, chunk, turn)?
             }
             Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
-            Next::Work(Work::Check(entry)) => self.check(lane, &entry),
+            Next::Work(Work::Check(entry)) => self.check(lane, outlet, &entry)?,
         }
         Ok(Did::Work)
     }
@@ -439,14 +464,16 @@ impl Transfer for SendRun {
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {
         // At a low rate a frame may take longer than a stall is borne; and so may a read.
-        if (self.is_paced() || self.is_reading()) && heartbeat.waiting_for.is_none() {
-            heartbeat.waiting_for = Some(WaitingFor::Read);
+        if heartbeat.waiting_for.is_none() {
+            let Heartbeat { waiting_for, waiting_ms, .. } = self.reading();
+            (heartbeat.waiting_for, heartbeat.waiting_ms) = (waiting_for, waiting_ms);
         }
     }
 
     fn blames(&self, peer: &PeerNow) -> bool {
-        // The rate that was asked for is ours; a peer that is silent is another matter.
-        let is_excused = self.is_paced() || works_on(&peer.heartbeat);
+        // The rate that was asked for is ours, and so is a source that is read; a peer that is silent is another
+        // matter.
+        let is_excused = self.is_paced() || works_on(&self.reading()) || works_on(&peer.heartbeat);
         self.awaits_peer() && (peer.is_silent || !is_excused)
     }
 

@@ -271,11 +271,12 @@ pub struct PeerNow {
 /// A disk that gives nothing for so long is one that hangs.
 const WORK_STALL: Duration = Duration::from_secs(10);
 
-/// Whether a receiver does what shows in no number, and gets on with it: it reads again what is there before
-/// it is gone on with, or deletes what the source does not have. That takes its time.
-pub(super) fn works_on(receiver: &Heartbeat) -> bool {
-    let stood_for = Duration::from_millis(receiver.waiting_ms.into());
-    match receiver.waiting_for {
+/// Whether a side does what shows in no number, and gets on with it. A receiver reads again what is there before it is
+/// gone on with, or deletes what the source does not have; a sender reads a second time what it has sent. That takes
+/// its time.
+pub(super) fn works_on(side: &Heartbeat) -> bool {
+    let stood_for = Duration::from_millis(side.waiting_ms.into());
+    match side.waiting_for {
         Some(WaitingFor::Read | WaitingFor::Write) => stood_for < WORK_STALL,
         _ => false,
     }

@@ -2,23 +2,69 @@
 //! their way while one is digested and sent.
 //!
 //! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two.
-//! The memory of what is read is swapped with the frame's, so nothing is copied.
+//! The memory of what is read is swapped with the frame's, so nothing is copied. All streams of a transfer share a
+//! bound of it: how many they are, how deep they read and in which pieces the peer may say.
 
 use crate::endpoint::SourceFile;
 use crate::endpoint::together::{depth_of, queue_for};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg_sys::queue::Operation;
 use thalweg_sys::{Buffer, Done, Memory, Queue, Request};
 use thalweg_wire::message::Disk;
 
-/// The reads of one stream. Memory: at most the depth of the queue in frames, taken when it is first needed.
+/// Memory of what the streams of one transfer have read ahead, at most: 32 of them with the usual four reads of 1 MiB,
+/// each on a huge page.
+const AHEAD_BYTES_MAX: usize = 256 << 20;
+/// Of the largest requests too a stream has as many under way as usual.
+const AHEAD_MIN: usize = 4;
+
+/// How many frames the streams of one transfer may still read ahead into, all together.
+#[derive(Debug)]
+pub struct Spare {
+    left: AtomicUsize,
+    /// A stream found none left: others that need theirs no more are to give it back.
+    is_short: AtomicBool,
+}
+
+impl Spare {
+    /// For frames with payloads of `payload_max`.
+    pub fn new(payload_max: usize) -> Arc<Spare> {
+        let frame_bytes = Buffer::memory_bytes(FrameBuffer::memory_bytes(payload_max));
+        Spare::of((AHEAD_BYTES_MAX / frame_bytes).max(AHEAD_MIN))
+    }
+
+    fn of(frames: usize) -> Arc<Spare> {
+        Arc::new(Spare { left: AtomicUsize::new(frames), is_short: AtomicBool::new(false) })
+    }
+
+    fn take(&self) -> bool {
+        let one_less = |left: usize| left.checked_sub(1);
+        let is_taken = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok();
+        if !is_taken {
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        is_taken
+    }
+
+    fn give_back(&self, frames: usize) {
+        self.left.fetch_add(frames, Ordering::AcqRel);
+    }
+}
+
+/// The reads of one stream. Memory: at most the depth of the queue in frames, and what the streams of its transfer have
+/// left; taken when it is first needed. Where there is none, a segment is read when it is wanted.
 pub struct Ahead {
     disk: Disk,
     queue: Option<Queue>,
     frame_bytes: usize,
     spare: Vec<Memory>,
     ended: Vec<Done>,
+    left: Arc<Spare>,
+    /// Frames that it has of these.
+    taken: usize,
 }
 
 /// Segments that follow each other.
@@ -33,10 +79,16 @@ pub struct Segments {
 }
 
 impl Ahead {
-    /// Nothing under way; frames have room for payloads of `payload_max`.
+    /// Nothing under way; frames have room for payloads of `payload_max`. Of a stream that shares with nobody.
     pub fn new(disk: Disk, payload_max: usize) -> Ahead {
         let frame_bytes = FrameBuffer::memory_bytes(payload_max);
-        Ahead { disk, queue: None, frame_bytes, spare: Vec::new(), ended: Vec::new() }
+        let left = Spare::new(payload_max);
+        Ahead { disk, queue: None, frame_bytes, spare: Vec::new(), ended: Vec::new(), left, taken: 0 }
+    }
+
+    /// The same, before anything is under way, sharing what is left with others for frames of its size.
+    pub fn share(&mut self, left: &Arc<Spare>) {
+        self.left = left.clone();
     }
 
     /// Begins to read `segments` of `file`, as many as may be under way: those that go past the page cache and are not
@@ -72,12 +124,19 @@ impl Ahead {
                     self.queue = queue_for(&self.disk, depth_of(&self.disk));
                 }
                 let Some(queue) = self.queue.as_mut().filter(|_| fits) else { return Ok(()) };
+                // Without memory it is read when it is wanted.
                 let memory = match self.spare.pop() {
                     Some(memory) => memory,
+                    None if !self.left.take() => return Ok(()),
                     None => match Buffer::spare(self.frame_bytes) {
-                        Ok(buffer) => Memory::Own(buffer),
-                        // It is read when it is wanted.
-                        Err(_) => return Ok(()),
+                        Ok(buffer) => {
+                            self.taken += 1;
+                            Memory::Own(buffer)
+                        }
+                        Err(_) => {
+                            self.left.give_back(1);
+                            return Ok(());
+                        }
                     },
                 };
                 let (operation, file, start) = (Operation::Read, direct, PAYLOAD_ALIGNMENT);
@@ -119,6 +178,10 @@ impl Ahead {
             self.ended.push(done);
         }
         self.spare.extend(self.ended.drain(..).map(|done| done.request.memory));
+        if self.left.is_short.load(Ordering::Relaxed) {
+            self.spare.clear();
+            self.left.give_back(std::mem::take(&mut self.taken));
+        }
     }
 
     /// Whether reads are under way, and another one may be: all that was to begin did.
@@ -146,10 +209,16 @@ impl Ahead {
     }
 }
 
+/// What is under way is waited for by its queue.
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.left.give_back(self.taken);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use thalweg_sys::{Dir, DirectAlignment, File};
     use thalweg_wire::Evidence;
 
@@ -208,6 +277,47 @@ mod tests {
         // Two may be under way.
         assert_eq!([take(1), take(0), take(2), take(3)], [None, Some(SEGMENT), Some(SEGMENT), None]);
         assert_eq!(ahead.under_way(), 0);
+    }
+
+    #[test]
+    fn streams_that_share_memory_read_ahead_into_no_more_than_that_and_who_is_idle_gives_it_back() {
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        dir.create_new(b"x", 0o600).unwrap().write_all_at(&[7; 4 * SEGMENT], 0).unwrap();
+        let file = dir.open_read(b"x").unwrap();
+        if file.set_direct(true).is_err() {
+            eprintln!("skipped: no direct I/O here");
+            return;
+        }
+        let file = Direct(Arc::new(file), None);
+        let left = Spare::of(3);
+        let new = || {
+            let mut ahead = Ahead::new(Disk { depth: Some(2), ..Disk::default() }, SEGMENT + 4096);
+            ahead.share(&left);
+            ahead
+        };
+        let mut streams = [new(), new(), new()];
+        let segments = Segments { at: 0, end: 4 * SEGMENT as u64, bytes: SEGMENT as u64 };
+        let begin = |streams: &mut [Ahead; 3]| {
+            streams.iter_mut().for_each(|ahead| ahead.begin(&file, segments).unwrap());
+            streams.each_ref().map(Ahead::under_way)
+        };
+        assert_eq!(begin(&mut streams), [2, 1, 0]);
+        // Each keeps what it has while it goes on.
+        let mut buffer = FrameBuffer::new(SEGMENT + 4096).unwrap();
+        assert_eq!(streams[1].take(0, SEGMENT, &mut buffer).unwrap().unwrap(), SEGMENT);
+        assert_eq!(left.left.load(Ordering::Acquire), 0);
+        streams[0].forget();
+        assert_eq!(left.left.load(Ordering::Acquire), 2);
+        streams[1].forget();
+        assert_eq!(left.left.load(Ordering::Acquire), 3);
+        streams[2].begin(&file, segments).unwrap();
+        assert_eq!(streams[2].under_way(), 2);
+        drop(streams);
+        assert_eq!(left.left.load(Ordering::Acquire), 3);
+        // As many as 256 MiB have; of large ones a few all the same.
+        let of = |payload_max| Spare::new(payload_max).left.load(Ordering::Acquire);
+        assert_eq!((of(1 << 20), of(64 << 20), of(256 << 20)), (128, 4, 4));
     }
 
     #[test]

@@ -66,9 +66,22 @@ impl ChunkReader {
     ///
     /// # Errors
     /// As [`ChunkReader::read`].
-    pub fn digest(mut self, buffer: &mut [u8]) -> Result<Digest> {
+    pub fn digest(self, buffer: &mut [u8]) -> Result<Digest> {
+        self.digest_while(buffer, &mut || Ok(()))
+    }
+
+    /// As [`ChunkReader::digest`]. `goes_on` is asked before each segment, and ends it by an error.
+    ///
+    /// # Errors
+    /// As [`ChunkReader::read`], and those of `goes_on`.
+    pub fn digest_while(
+        mut self,
+        buffer: &mut [u8],
+        goes_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Digest> {
         let mut segments = Vec::new();
         while let Some(offset) = self.next_offset() {
+            goes_on()?;
             let digest = match self.read(buffer)? {
                 Segment::Data(bytes) => self.rule.segment(offset, &buffer[..bytes]),
                 Segment::Zeros(bytes) => self.rule.zeros(offset, bytes),
@@ -157,15 +170,17 @@ fn became_shorter() -> Failure {
     Failure::new(FailureKind::Changed, "read", "the file became shorter")
 }
 
-/// Reads a whole file again, from the medium where the system lets us, and digests it (`--verify paranoid`).
+/// Reads a whole file again, from the medium where the system lets us, and digests it (`--verify paranoid`). That may
+/// take as long as the copy did: `goes_on` is asked before each segment, and ends it by an error.
 ///
 /// # Errors
-/// As [`ChunkReader::read`].
+/// As [`ChunkReader::read`], and those of `goes_on`.
 pub(crate) fn digest_again(
     file: &Arc<dyn SourceFile>,
     entry: &Entry,
     terms: &Terms,
     buffer: &mut [u8],
+    goes_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Option<Digest>> {
     let size = entry.evidence.size;
     file.forget_cached();
@@ -181,7 +196,7 @@ pub(crate) fn digest_again(
                 run.count
             }
             None => {
-                tree.insert(chunk, reader.digest(buffer)?);
+                tree.insert(chunk, reader.digest_while(buffer, goes_on)?);
                 1
             }
         };
@@ -208,18 +223,21 @@ pub struct Packed {
 }
 
 impl Pack {
-    /// Reads and digests `entries` into `payload`. Each file is of one moment, or is not in the pack.
+    /// Reads and digests `entries` into `payload`. Each file is of one moment, or is not in the pack. `goes_on` hears
+    /// of each before it is opened, which may take its time.
     pub fn read(
         entries: &[Arc<Entry>],
         source: &dyn Source,
         payload: &mut [u8],
         verify: VerifyLevel,
         accounts: &Accounts,
+        goes_on: &dyn Fn(),
     ) -> (Pack, Packed) {
         let mut watch = Stopwatch::start(accounts);
         let mut pack = Pack { bytes: 0, items: Vec::with_capacity(entries.len()) };
         let mut packed = Packed::default();
         for entry in entries {
+            goes_on();
             let size = entry.evidence.size as usize;
             let room = payload.len() - pack.bytes - (pack.items.len() + 1) * PACK_ITEM_BYTES;
             if size > room {
@@ -388,7 +406,7 @@ mod tests {
         let (sparse, entry) = sparse(bytes, data);
         let terms = Terms::of(CHUNK, CHUNK as u32);
         let file: Arc<dyn SourceFile> = sparse.clone();
-        let digest = digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize]).unwrap();
+        let digest = digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize], &mut || Ok(())).unwrap();
         let mut tree = Tree::new(bytes, CHUNK);
         let mark = digest::hole_chunk_mark(CHUNK, CHUNK);
         tree.insert(data / CHUNK, digest::of_piece(data, &vec![1; CHUNK as usize], bytes));

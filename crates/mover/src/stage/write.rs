@@ -2,8 +2,9 @@
 //!
 //! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
 //! them in flight, while the stream goes on receiving; where the pool has no memory left the stream waits for its
-//! write. What cannot go that way (small files, the last bytes of a file that fill no block, files with holes, file
-//! systems without direct I/O) is written at once.
+//! write. What came compressed goes from memory that it is copied into, where there is some. What cannot go that way
+//! (small files, the last bytes of a file that fill no block, files with holes, file systems without direct I/O) is
+//! written at once.
 //!
 //! - Memory in flight is not used again before its write ended; it comes from the transfer's bounded pool.
 //! - A chunk counts as written when all of its writes have ended, and only then may another stream write it.
@@ -14,6 +15,7 @@
 //! readable, [`Writes::settle`] before it waits for anything else.
 
 use crate::endpoint::together::{depth_of, queue_for};
+use crate::endpoint::{PartialFile, is_direct_refused};
 use crate::failure::{self, FailureKind};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use crate::stage::receiving::{OpenPartial, Receiving};
@@ -131,13 +133,13 @@ impl Writes {
         let Some(copy) = self.copies.get_mut(number) else { return false };
         let partial = copy.file.partial.clone();
         let length = bytes.as_slice().len();
-        // What goes past the page cache; the rest is less than a block, or everything.
-        let direct = match &bytes {
-            Bytes::Frame(..) => {
-                partial.direct().and_then(|(file, alignment)| self.past_cache(file, alignment, length))
-            }
-            Bytes::Expanded(_) => None,
-        };
+        // What goes past the page cache; the rest is less than a block, or everything. What is expanded lies where it
+        // cannot go from.
+        let has_own = matches!(bytes, Bytes::Frame(..));
+        let direct = partial
+            .direct()
+            .and_then(|(file, alignment)| self.past_cache(file, alignment, length))
+            .filter(|past| has_own || past.memory.is_some());
         let from = direct.as_ref().map_or(0, |past| past.bytes);
         let run = self.run.clone();
         let turn = run.gate().map(Gate::draw);
@@ -149,10 +151,16 @@ impl Writes {
             && let Err(error) = partial.write_at(&bytes.as_slice()[from..], offset + from as u64)
         {
             self.failed(number, &error, offset + from as u64, offset + length as u64);
-        } else if let (Some(past), Bytes::Frame(buffer, _)) = (direct, &mut bytes) {
-            match past.memory {
-                Some(memory) => self.push(number, past.file, (memory, past.bytes), buffer, offset),
-                None => self.write_past(number, &past, buffer, offset),
+        } else if let Some(Past { file, memory, bytes: whole }) = direct {
+            match (memory.map(Memory::Pooled), bytes) {
+                (Some(memory), Bytes::Frame(buffer, _)) => {
+                    self.push(number, file, (buffer.replace_memory(memory), whole), offset);
+                }
+                (Some(mut memory), Bytes::Expanded(expanded)) => {
+                    memory[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + whole].copy_from_slice(&expanded[..whole]);
+                    self.push(number, file, (memory, whole), offset);
+                }
+                (None, mut bytes) => self.write_past(number, &file, &bytes.as_slice()[..whole], offset),
             }
         }
         match turn {
@@ -254,20 +262,12 @@ impl Writes {
     }
 
     /// Writes from the frame itself, and waits for it.
-    fn write_past(&mut self, number: CopyNumber, past: &Past, buffer: &mut FrameBuffer, offset: u64) {
+    fn write_past(&mut self, number: CopyNumber, file: &File, bytes: &[u8], offset: u64) {
         let Some(copy) = self.copies.get_mut(number) else { return };
         let partial = copy.file.partial.clone();
-        let bytes = &buffer.payload_mut()[..past.bytes];
-        let written = match past.file.write_all_at(bytes, offset) {
-            // The file system takes no direct I/O after all.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                partial.refuse_direct();
-                partial.write_at(bytes, offset)
-            }
-            other => other,
-        };
-        if let Err(error) = written {
-            self.failed(number, &error, offset, offset + past.bytes as u64);
+        let written = file.write_all_at(bytes, offset);
+        if let Err(error) = written.or_else(|error| write_refused(&*partial, error, bytes, offset)) {
+            self.failed(number, &error, offset, offset + bytes.len() as u64);
         }
     }
 
@@ -275,15 +275,14 @@ impl Writes {
         &mut self,
         number: CopyNumber,
         file: Arc<File>,
-        (memory, bytes): (PooledBuffer, usize),
-        buffer: &mut FrameBuffer,
+        (memory, bytes): (Memory, usize),
         offset: u64,
     ) {
         let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(number)) else { return };
         let request = Request {
             operation: Operation::Write,
             file,
-            memory: buffer.replace_memory(Memory::Pooled(memory)),
+            memory,
             start: PAYLOAD_ALIGNMENT,
             bytes,
             offset,
@@ -303,16 +302,9 @@ impl Writes {
         let Some(copy) = self.copies.get_mut(number) else { return };
         copy.in_flight -= 1;
         let partial = copy.file.partial.clone();
-        let result = match result {
-            // The file system takes no direct I/O after all.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                partial.refuse_direct();
-                let bytes = &request.memory[request.start..request.start + request.bytes];
-                partial.write_at(bytes, request.offset)
-            }
-            other => other.map(drop),
-        };
-        if let Err(error) = result {
+        let bytes = &request.memory[request.start..request.start + request.bytes];
+        let refused = |error| write_refused(&*partial, error, bytes, request.offset);
+        if let Err(error) = result.map(drop).or_else(refused) {
             self.failed(number, &error, request.offset, request.offset + request.bytes as u64);
         }
         self.rest(number);
@@ -357,6 +349,18 @@ impl Drop for Writes {
     fn drop(&mut self) {
         self.settle();
     }
+}
+
+/// Writes by way of the page cache what failed past it with `error`, if that says that it may. The file system takes no
+/// direct I/O after all, and is asked for no more; or there was no memory for one request, as the next may have.
+fn write_refused(partial: &dyn PartialFile, error: io::Error, bytes: &[u8], offset: u64) -> io::Result<()> {
+    if !is_direct_refused(&error) {
+        return Err(error);
+    }
+    if error.kind() != io::ErrorKind::OutOfMemory {
+        partial.refuse_direct();
+    }
+    partial.write_at(bytes, offset)
 }
 
 /// A write past the page cache.

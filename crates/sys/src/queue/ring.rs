@@ -79,18 +79,18 @@ impl Ring {
         // becomes of the caller, and `drop` reaps all of them; memory does not move with its owner; nobody else can
         // reach it meanwhile.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(slot as u64)) };
-        let refused = match pushed {
-            Ok(()) => self.submit().err(),
+        let is_refused = match pushed {
+            Ok(()) => self.submit().is_err(),
             // As many entries as slots: there is room.
-            Err(_) => Some(io::ErrorKind::OutOfMemory.into()),
+            Err(_) => true,
         };
         self.reap();
-        if let Some(error) = refused
-            && let Some(request) = self.slots[slot].take()
-        {
-            // Its entry stays in the submission queue, and nothing is ever submitted from there again.
+        if is_refused && let Some(mut request) = self.slots[slot].take() {
+            // Its entry stays in the submission queue, and nothing is ever submitted from there again. It is done as
+            // all that come behind it.
             self.is_refused = true;
-            self.done.push_back((request, Err(error)));
+            let answer = request.carry_out(0);
+            self.done.push_back((request, answer));
         }
     }
 

@@ -54,6 +54,8 @@ pub(super) mod scan;
 
 pub(super) mod follow;
 
+mod holes;
+
 mod remove;
 
 /// Longer than Linux by default leaves a page dirty: what was changed longer ago costs mostly nothing to write back.

@@ -4,8 +4,9 @@
 //! since that, or since the path carried enough to be alive; it does not run while the peer says what it waits for, nor
 //! while our own disk does not give what is to be sent, nor before a first stream could be dialled. *Silence* runs
 //! since the peer said anything. None runs while nothing is waited for, nor while a peer that is heard waits for its
-//! share of what its operator lets it move, but patience where there is no link. And none runs while we stand still
-//! ourselves, for who is stopped hears nobody and sends nothing.
+//! share of what its operator lets it move, nor while it or we read or write what shows in no number and get on with
+//! it, but patience where there is no link. And none runs while we stand still ourselves, for who is stopped hears
+//! nobody and sends nothing.
 //!
 //! Decides only: time and what was seen come in as arguments.
 

@@ -33,6 +33,7 @@ impl SendRun {
     /// If there is no memory.
     pub fn lane(&self, stream: u16) -> io::Result<SendLane> {
         let mut lane = SendLane::new(stream, &self.common.terms)?;
+        lane.ahead.share(&self.spare);
         if let Some(packer) = lane.packer.as_mut().filter(|_| self.compresses_always.load(Ordering::Relaxed))
         {
             packer.look_always();
@@ -148,7 +149,11 @@ impl SendRun {
         if let Some(turn) = &turn {
             turn.issue();
         }
-        let digest = match self.reads(|| reader.digest(lane.buffer.payload_mut())) {
+        let mut goes_on = || -> failure::Result<()> {
+            self.note_read();
+            Ok(())
+        };
+        let digest = match self.reads(|| reader.digest_while(lane.buffer.payload_mut(), &mut goes_on)) {
             Ok(digest) => digest,
             Err(failure) => {
                 self.unreadable(lane, entry, failure);
@@ -176,14 +181,16 @@ impl SendRun {
 
     /// A chunk ready to be read; `None` if it cannot be, or lies in a marked hole, which the machine was told.
     fn open_chunk(&self, lane: &mut SendLane, entry: &Arc<Entry>, chunk: u64) -> Option<ChunkReader> {
-        let opened = lane.files.get(entry, &*self.source).and_then(|file| {
+        let open = || -> failure::Result<_> {
+            let file = lane.files.get(entry, &*self.source)?;
             self.tell_of_direct();
             let reader = ChunkReader::new(file, entry, chunk, &self.common.terms);
             let hole =
                 reader.marked_hole(&self.common.terms).map_err(|error| failure::of_io("read", &error))?;
             Ok((reader, hole))
-        });
-        match opened {
+        };
+        // What others wrote just now may have to reach the medium first.
+        match self.reads(open) {
             Ok((reader, None)) => Some(reader),
             Ok((_, Some(run))) => {
                 let mut state = self.lock();
@@ -213,13 +220,16 @@ impl SendRun {
         entries: &[Arc<Entry>],
     ) -> io::Result<()> {
         let asked: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
-        let (pack, packed) = Pack::read(
-            entries,
-            &*self.source,
-            lane.buffer.payload_mut(),
-            self.common.terms.verify,
-            &self.common.accounts,
-        );
+        let (pack, packed) = self.reads(|| {
+            Pack::read(
+                entries,
+                &*self.source,
+                lane.buffer.payload_mut(),
+                self.common.terms.verify,
+                &self.common.accounts,
+                &|| self.note_read(),
+            )
+        });
         let content_bytes = pack.bytes as u64;
         // Before it goes out: the receiver may have the last word on it before we are back here.
         self.lock().machine.small_read(pack.digests());
@@ -317,10 +327,26 @@ impl SendRun {
         Ok(())
     }
 
-    pub(super) fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
+    /// Looks at a file whose last byte was read.
+    ///
+    /// # Errors
+    /// When the stream is gone meanwhile: another one looks.
+    pub(super) fn check(
+        &self,
+        lane: &mut SendLane,
+        outlet: &dyn Outlet,
+        entry: &Arc<Entry>,
+    ) -> io::Result<()> {
         let is_link = matches!(entry.kind, Kind::HardLink { .. });
-        let looked = if is_link { Ok(entry.evidence) } else { self.look_at_read(lane, entry) };
+        let look = || if is_link { Ok(entry.evidence) } else { self.look_at_read(lane, outlet, entry) };
+        let looked = self.reads(look);
         lane.files.forget(entry.id);
+        if looked.is_err() && self.ended().is_some() {
+            return Ok(());
+        }
+        if looked.is_err() && outlet.is_over() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         match looked {
             Ok(evidence) => {
                 let mut state = self.lock();
@@ -333,13 +359,19 @@ impl SendRun {
             }
             Err(failure) => self.unreadable(lane, entry, failure),
         }
+        Ok(())
     }
 
     /// What a file shows after its last read.
-    fn look_at_read(&self, lane: &mut SendLane, entry: &Arc<Entry>) -> failure::Result<Evidence> {
+    fn look_at_read(
+        &self,
+        lane: &mut SendLane,
+        outlet: &dyn Outlet,
+        entry: &Arc<Entry>,
+    ) -> failure::Result<Evidence> {
         lane.files.get(entry, &*self.source).and_then(|file| {
             if self.common.terms.verify == VerifyLevel::Paranoid {
-                self.read_again(&file, lane.buffer.payload_mut(), entry)?;
+                self.read_again(&file, lane.buffer.payload_mut(), outlet, entry)?;
             }
             file.evidence().map_err(|error| failure::of_io("read", &error))
         })
@@ -349,10 +381,19 @@ impl SendRun {
         &self,
         file: &Arc<dyn SourceFile>,
         buffer: &mut [u8],
+        outlet: &dyn Outlet,
         entry: &Arc<Entry>,
     ) -> failure::Result<()> {
         let mut watch = Stopwatch::start(&self.common.accounts);
-        let second = read::digest_again(file, entry, &self.common.terms, buffer)?;
+        // Nobody wants it any more, or another stream begins it anew.
+        let mut goes_on = || {
+            self.note_read();
+            match self.ended().is_some() || outlet.is_over() {
+                true => Err(Failure::new(FailureKind::Stopped, "read again", "the stream is over")),
+                false => Ok(()),
+            }
+        };
+        let second = read::digest_again(file, entry, &self.common.terms, buffer, &mut goes_on)?;
         watch.lap(Stage::Read, entry.evidence.size);
         let first = self.lock().machine.digest_read(entry.id);
         // A file that changed between the two is told apart by its evidence, looked at next.
@@ -386,7 +427,7 @@ impl SendRun {
     }
 
     fn look_again(&self, entry: &Entry) {
-        let now = self.source.look_again(entry);
+        let now = self.reads(|| self.source.look_again(entry));
         let mut state = self.lock();
         state.machine.offer_again(entry.id, now);
         self.pump(&mut state);

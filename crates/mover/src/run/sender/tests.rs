@@ -3,12 +3,13 @@
 use super::*;
 use crate::endpoint::synthetic::NoiseSource;
 use crate::endpoint::{ExtentMap, ScanSink, SourceFile};
+use crate::failure::FailureKind;
 use std::cell::Cell;
-use std::sync::Condvar;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Condvar, Weak};
 use thalweg_sys::{Dir, DirectAlignment, File};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{Order, Outcome, Want};
+use thalweg_wire::message::{Order, Outcome, VerifyLevel, Want};
 use thalweg_wire::{EntryId, Evidence, Kind, RelativePath};
 
 struct Nobody;
@@ -629,4 +630,129 @@ fn each_file_system_read_by_layout_is_asked_for_its_disks_once_and_several_are_t
     let (notes, asked) = scanned_on_disks(Order::Layout, false);
     assert!(asked.is_empty() && notes.len() == 1 && notes[0].contains("6 of 6 files by offset"), "{notes:?}");
     assert_eq!(scanned_on_disks(Order::Loose, true), (Vec::new(), Vec::new()));
+}
+
+/// Files of so many bytes that note, as often as they are opened and read, whether their sender says so.
+struct Told {
+    files: u64,
+    bytes: u64,
+    run: OnceLock<Weak<SendRun>>,
+    seen: Mutex<Vec<bool>>,
+    /// With the so many-th of them the transfer ends.
+    ends_with: usize,
+}
+
+impl Told {
+    fn entry(&self, number: u64) -> Entry {
+        Entry {
+            id: EntryId(number),
+            path: RelativePath::new(format!("f{number}").into_bytes()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size: self.bytes, ..Evidence::default() },
+            xattrs: Vec::new(),
+        }
+    }
+
+    fn look(&self) {
+        let Some(run) = self.run.get().and_then(Weak::upgrade) else { return };
+        let mut heartbeat = Heartbeat::default();
+        run.add_to(&mut heartbeat);
+        let peer = PeerNow { is_silent: false, heartbeat: Heartbeat::default() };
+        let is_told = run.is_reading() && works_on(&heartbeat) && !run.blames(&peer);
+        let count = {
+            let mut seen = self.seen.lock().unwrap();
+            seen.push(is_told);
+            seen.len()
+        };
+        if count == self.ends_with {
+            run.abort(Failure::new(FailureKind::Stopped, "transfer", "as the test wants it"));
+        }
+    }
+}
+
+impl SourceFile for Told {
+    fn read_at(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        self.look();
+        buffer.fill(7);
+        Ok(buffer.len())
+    }
+
+    fn evidence(&self) -> io::Result<Evidence> {
+        Ok(self.entry(0).evidence)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
+    fn next_hole(&self, _: u64) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+}
+
+struct OfTold(Arc<Told>);
+
+impl Source for OfTold {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        for number in 0..self.0.files {
+            sink.entry(self.0.entry(number)).unwrap();
+        }
+        let (entries, bytes) = (self.0.files, self.0.files * self.0.bytes);
+        ScanTotals { entries, bytes, complete: true, ..ScanTotals::default() }
+    }
+
+    fn open(&self, _: &Entry) -> failure::Result<Arc<dyn SourceFile>> {
+        self.0.look();
+        Ok(self.0.clone())
+    }
+
+    fn look_again(&self, entry: &Entry) -> failure::Result<Entry> {
+        Ok(entry.clone())
+    }
+}
+
+/// A sender of so many such files, all of them wanted, and what it reads twice.
+fn told(files: u64, bytes: u64, ends_with: usize) -> (Arc<SendRun>, Arc<Told>, Terms) {
+    let terms = Terms { verify: VerifyLevel::Paranoid, ..Terms::of(SEGMENT, SEGMENT as u32) };
+    let (run, seen) = (OnceLock::new(), Mutex::default());
+    let file = Arc::new(Told { files, bytes, run, seen, ends_with });
+    let (source, limits) = (Arc::new(OfTold(file.clone())), Limits::for_path(&terms, None));
+    let events = crate::event::nobody();
+    let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, Box::new(Nobody), events);
+    file.run.set(Arc::downgrade(&run)).unwrap();
+    run.stream_up(0);
+    run.scan();
+    let wants = (0..files).map(|number| (EntryId(number), Want::Whole)).collect();
+    run.hear(TransferMessage::Want(wants)).unwrap();
+    (run, file, terms)
+}
+
+/// However long it takes, neither side takes it for a stall of the link.
+#[test]
+fn whatever_opens_or_reads_the_source_tells_that_it_does_and_that_it_goes_on() {
+    // Of many segments, read again when all are sent; and as a pack, each opened and read twice.
+    for (files, bytes, looks_min) in [(1, CHUNKS * SEGMENT, 2 * CHUNKS as usize), (4, 100, 16)] {
+        let (run, file, terms) = told(files, bytes, usize::MAX);
+        work_off(&run, &terms, 0);
+        let seen = file.seen.lock().unwrap();
+        assert!(seen.len() >= looks_min && seen.iter().all(|is_told| *is_told), "{seen:?}");
+        assert!(!run.is_reading());
+    }
+}
+
+#[test]
+fn a_file_is_not_read_again_to_its_end_for_a_transfer_or_a_stream_that_is_over() {
+    let (run, file, terms) = told(1, CHUNKS * SEGMENT, 3);
+    let (mut lane, entry) = (SendLane::new(0, &terms).unwrap(), Arc::new(file.entry(0)));
+    // Opened, and two segments of it read.
+    run.check(&mut lane, &Nowhere, &entry).unwrap();
+    assert_eq!(file.seen.lock().unwrap().len(), 3);
+    let (run, file, terms) = told(1, CHUNKS * SEGMENT, usize::MAX);
+    let mut lane = SendLane::new(0, &terms).unwrap();
+    let lost = run.check(&mut lane, &Cut(Cell::new(1)), &entry).map_err(|error| error.kind());
+    assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
+    assert_eq!(file.seen.lock().unwrap().len(), 2, "another stream has it");
 }

@@ -18,6 +18,8 @@ use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{Disk, Terms, TransferNumber};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath, digest};
 
+mod past_cache;
+
 const SEGMENT: usize = 64 << 10;
 
 /// Writes down what it is told.

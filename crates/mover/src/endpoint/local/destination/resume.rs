@@ -4,13 +4,13 @@
 use super::decide::is_sparse;
 use super::recheck::{Chunks, sound_chunks};
 use super::{LocalDestination, Place};
+use crate::endpoint::local::staging::partial::LocalPartial;
 use crate::endpoint::local::staging::partial_name;
 use crate::endpoint::local::{errno, failed, is_no_room, lock};
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
-use thalweg_sys::File;
 use thalweg_sys::process::lacks_descriptors;
 use thalweg_wire::digest::{self, Rule};
 use thalweg_wire::{Digest, Entry, Kind};
@@ -118,22 +118,26 @@ impl LocalDestination {
         {
             journal.record(&[(number, present.clone())]).map_err(of_journal)?;
         }
-        self.clear_gaps((&partial.file, place), &rule, &present, entry)?;
+        self.clear_gaps((&partial, place), &rule, &present, entry)?;
         self.flights.opened(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
         Ok(Some(Left { partial, present }))
     }
 
     /// Makes zeros of everything that is not present: holes are never written, so nothing may show through. Where no
-    /// hole can be punched, what has none stays as it is: all of it will be written.
+    /// hole can be punched all stays as it is and is written, also what is a hole. That costs as much as to begin anew,
+    /// and none of what is present; but of marked holes the partial does not hear.
+    ///
+    /// # Errors
+    /// What the kernel says; `Unsupported` only of a file with marked holes.
     fn clear_gaps(
         &self,
-        (file, place): (&File, &Place),
+        (partial, place): (&LocalPartial, &Place),
         rule: &Rule,
         present: &[(u64, Digest)],
         entry: &Entry,
     ) -> io::Result<()> {
-        let may_have_holes = matches!(entry.kind, Kind::File { sparse, marked } if sparse || marked);
+        let file = &partial.file;
         let chunk_bytes = self.terms.chunk_bytes;
         let (mut at, mut wanted) = (0, 0);
         let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
@@ -143,7 +147,10 @@ impl LocalDestination {
             let gap = end.saturating_sub(start);
             wanted += gap;
             match file.punch_hole(start, gap) {
-                Err(error) if error.kind() == io::ErrorKind::Unsupported && !may_have_holes => break,
+                Err(error) if error.kind() == io::ErrorKind::Unsupported && !rule.marked => {
+                    partial.write_over_gaps();
+                    break;
+                }
                 other => other?,
             }
             at = chunk + 1;

@@ -11,7 +11,7 @@ use crate::endpoint::local::staging::Staging;
 use crate::endpoint::local::staging::partial::{Caching, write_past_cache, write_with_holes};
 use crate::endpoint::local::{DRY_RUN, failed, of_room};
 use crate::endpoint::together::Together;
-use crate::endpoint::{Small, Staged};
+use crate::endpoint::{Small, Staged, is_direct_refused};
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
@@ -155,8 +155,8 @@ impl LocalDestination {
         let past = match (result, alignment) {
             (Ok(()), Some(alignment)) => whole_blocks(small.content, alignment),
             (Ok(()), None) => 0,
-            // The file system takes no direct I/O of this file after all.
-            (Err(error), _) if error.kind() == io::ErrorKind::InvalidInput => 0,
+            // The file system takes no direct I/O of this file after all, or there is no memory for it.
+            (Err(error), _) if is_direct_refused(&error) => 0,
             (Err(error), _) => return Err(error),
         };
         if past == small.content.len() {

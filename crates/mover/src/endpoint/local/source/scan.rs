@@ -1,9 +1,11 @@
 //! The scan: every name below the roots is offered, left out with a reason, or reported as trouble.
 //!
-//! Nothing is opened but directories; FIFOs and devices are only looked at. Links are not followed unless asked;
-//! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
+//! Nothing is opened but directories, and files that may have holes ([`super::holes`]); FIFOs and devices are only
+//! looked at. Links are not followed unless asked; then a directory that is on the way already, or that is copied into,
+//! is trouble and not gone into.
 
 use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
+use super::holes::Holes;
 use super::{LocalSource, Root};
 use crate::endpoint::ScanSink;
 use crate::endpoint::acl::{ACL, mode_without};
@@ -18,7 +20,6 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, Kind, Links, Stat};
-use thalweg_wire::digest::HASHED_HOLE_BYTES_MAX;
 use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::{PartOf, Preserve, ScanTotals};
 use thalweg_wire::{Entry, EntryId, RelativePath};
@@ -519,7 +520,8 @@ fn joined(top: &[u8], path: &[u8]) -> Vec<u8> {
     [top, slash, path].concat()
 }
 
-/// The entry for `name` as `stat` shows it. Without attributes it has no ACL, and a mode for what has none.
+/// The entry for `name` as `stat` shows it. Without attributes it has no ACL, and a mode for what has none. A file that
+/// takes less room than its size is opened and asked for its holes.
 ///
 /// # Errors
 /// `Io`, `Permission` for link target or attributes; `Unsupported` where they exceed what a transfer carries.
@@ -534,10 +536,20 @@ pub(super) fn entry_of(
     // Links have no ACL, and a mode that says nothing.
     if !preserve.xattrs && stat.kind != Kind::Symlink {
         let acl = dir.xattr(name, ACL).map_err(unread)?;
-        return listed(dir, name, path, &without(stat, acl.as_deref()));
+        return Ok(with_holes(dir, name, stat, listed(dir, name, path, &without(stat, acl.as_deref()))?));
     }
     let xattrs = if preserve.xattrs { dir.xattrs(name).map_err(unread)? } else { Vec::new() };
-    dressed(dir, name, path, stat, xattrs)
+    Ok(with_holes(dir, name, stat, dressed(dir, name, path, stat, xattrs)?))
+}
+
+/// The same entry with the holes that its file tells.
+fn with_holes(dir: &Dir, name: &[u8], stat: &Stat, entry: Entry) -> Entry {
+    match Holes::told(dir, name, stat) {
+        Some(Holes { sparse, marked }) => {
+            Entry { kind: thalweg_wire::Kind::File { sparse, marked }, ..entry }
+        }
+        None => entry,
+    }
 }
 
 /// The entry for `name` as `stat` shows it, without its attributes: to look at, not to be copied by.
@@ -615,12 +627,11 @@ fn built(
 
 fn kind_of(stat: &Stat, path: &RelativePath) -> Result<thalweg_wire::Kind> {
     let device = |block| thalweg_wire::Kind::Device { block, major: stat.rdev_major, minor: stat.rdev_minor };
-    let stored = stat.blocks_512.saturating_mul(512);
     Ok(match stat.kind {
-        Kind::File => thalweg_wire::Kind::File {
-            sparse: stored < stat.size,
-            marked: stat.size.saturating_sub(stored) > HASHED_HOLE_BYTES_MAX,
-        },
+        Kind::File => {
+            let Holes { sparse, marked } = Holes::by_room(stat);
+            thalweg_wire::Kind::File { sparse, marked }
+        }
         Kind::Dir => thalweg_wire::Kind::Directory,
         Kind::Fifo => thalweg_wire::Kind::Fifo,
         Kind::BlockDevice => device(true),

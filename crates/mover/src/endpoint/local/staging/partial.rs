@@ -25,6 +25,8 @@ pub(in crate::endpoint::local) struct LocalPartial {
     pub(in crate::endpoint::local) file: Arc<File>,
     /// Zeros become holes.
     is_sparse: bool,
+    /// What an earlier attempt left in its gaps is still there: it cannot be punched out.
+    has_old_gaps: AtomicBool,
     caching: Caching,
     /// Where its name is.
     pub(in crate::endpoint::local) dir: Arc<Dir>,
@@ -144,6 +146,7 @@ impl LocalPartial {
             path,
             file: Arc::new(file),
             is_sparse,
+            has_old_gaps: AtomicBool::new(false),
             caching,
             dir,
             territory,
@@ -156,6 +159,11 @@ impl LocalPartial {
 
     pub(in crate::endpoint::local) fn name(&self) -> String {
         partial_name(self.number)
+    }
+
+    /// From now on holes of the source are written where there is anything: something may show through.
+    pub(in crate::endpoint::local) fn write_over_gaps(&self) {
+        self.has_old_gaps.store(true, Ordering::Relaxed);
     }
 
     /// The descriptor past the page cache, opened when it is first needed; `None` where there is no direct I/O.
@@ -208,6 +216,22 @@ impl PartialFile for LocalPartial {
                 continue;
             }
             self.put(run, at)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing was ever written there, or it was taken out; where that cannot be, zeros are written.
+    fn leave_zeros(&self, bytes: u64, offset: u64) -> io::Result<()> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        if !self.has_old_gaps.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let end = offset + bytes;
+        let mut at = self.file.next_data(offset)?.map_or(end, |data| data.min(end));
+        while at < end {
+            let piece = (end - at).min(ZEROS.len() as u64);
+            self.put(&ZEROS[..piece as usize], at)?;
+            at += piece;
         }
         Ok(())
     }
@@ -478,6 +502,7 @@ mod tests {
             path: RelativePath::default(),
             file: Arc::new(dir.create_new(name, 0o600).unwrap()),
             is_sparse: false,
+            has_old_gaps: AtomicBool::new(false),
             caching,
             dir: dir.clone(),
             territory: Arc::new(Territory::new(dir.clone(), &stat)),
@@ -490,6 +515,57 @@ mod tests {
 
     fn content(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|at| ((at >> 3) % 251) as u8).collect()
+    }
+
+    #[test]
+    fn in_a_file_with_holes_every_block_of_zeros_becomes_one() {
+        const BYTES: usize = 1 << 20;
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut bytes = content(BYTES);
+        bytes[BYTES / 4..BYTES / 2].fill(0);
+        let first_hole = |is_sparse| {
+            let name = if is_sparse { b"a" } else { b"b" };
+            let partial = LocalPartial { is_sparse, ..in_dir(&dir, name, Caching::Cached) };
+            partial.file.truncate(BYTES as u64).unwrap();
+            partial.write_at(&bytes, 0).unwrap();
+            let mut read = vec![0; BYTES];
+            assert_eq!(partial.file.read_at(&mut read, 0).unwrap(), BYTES);
+            assert!(read == bytes);
+            (partial.file.next_hole(0).unwrap(), partial.file.punch_hole(0, 4096).is_ok())
+        };
+        // Without holes it has what was written, whatever its file system makes of that.
+        first_hole(false);
+        match first_hole(true) {
+            (hole, true) => assert!(hole <= (BYTES / 2) as u64, "{hole}"),
+            (_, false) => eprintln!("skipped: no hole can be punched here"),
+        }
+    }
+
+    #[test]
+    fn a_hole_is_written_where_what_was_there_before_could_not_be_taken_out() {
+        const PIECE: usize = 100 << 10;
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        for is_old in [false, true] {
+            let name = if is_old { b"a" } else { b"b" };
+            let partial = LocalPartial { is_sparse: true, ..in_dir(&dir, name, Caching::Cached) };
+            partial.write_at(&content(3 * PIECE), 0).unwrap();
+            if is_old {
+                partial.write_over_gaps();
+            }
+            partial.leave_zeros(PIECE as u64, PIECE as u64).unwrap();
+            let mut expected = content(3 * PIECE);
+            if is_old {
+                expected[PIECE..2 * PIECE].fill(0);
+            }
+            let mut buffer = vec![0; 3 * PIECE];
+            assert_eq!(partial.file.read_at(&mut buffer, 0).unwrap(), buffer.len());
+            assert!(buffer == expected);
+            // Nothing is there: nothing is written, not even what makes it longer.
+            partial.leave_zeros(1 << 20, 3 * PIECE as u64).unwrap();
+            assert_eq!(partial.file.stat().unwrap().size, 3 * PIECE as u64);
+        }
     }
 
     #[test]
