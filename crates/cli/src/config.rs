@@ -685,7 +685,10 @@ mod tests {
     fn a_command_goes_over_the_top_and_the_command_line_over_both() {
         let text = "streams = 3\ncompress = true\nchunk = \"1MiB\"\n[cp]\nstreams = 5\n[sync]\nstreams = 7\n";
         let args = copy(text, &[]);
-        assert_eq!((args.link.streams, args.knobs.compress, args.knobs.chunk), (Some(5), true, Some(1 << 20)));
+        assert_eq!(
+            (args.link.streams, args.knobs.compress, args.knobs.chunk),
+            (Some(5), true, Some(1 << 20))
+        );
         assert_eq!(copy(text, &["--streams", "9"]).link.streams, Some(9));
         let (command, _) = apply("[serve]\nexport = [\"a=/a\", \"b=/b:ro\"]\nlisten = \"[::]:1\"\n").unwrap();
         let matches = command.try_get_matches_from(["thalweg", "serve"]).unwrap();

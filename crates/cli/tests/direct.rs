@@ -156,9 +156,7 @@ fn a_copy_resumes_where_no_hole_can_be_punched() {
             file.write_all_at(&noise(3, 2 * MIB), 46 * MIB as u64).unwrap();
         }
         let mut running = cp(&["--bwlimit", "2MB/s"]);
-        assert!(
-            wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over()
-        );
+        assert!(wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over());
         running.kill();
         if has_hole {
             // As if another version of the file had come so far.

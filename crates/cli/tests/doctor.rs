@@ -276,7 +276,9 @@ fn what_was_applied_in_a_host_of_a_testbed_is_undone_exactly_and_nothing_else_ch
     for change in changes {
         let what = change["what"].as_str().expect("a name");
         match change["trouble"].as_str() {
-            None => assert!(what.starts_with("net.ipv4.tcp_") || what.contains("/machine/etc/"), "{applied:#}"),
+            None => {
+                assert!(what.starts_with("net.ipv4.tcp_") || what.contains("/machine/etc/"), "{applied:#}")
+            }
             Some(why) => assert!(why.contains("change it on the host"), "{applied:#}"),
         }
     }

@@ -51,7 +51,10 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     let ask = ["predict", "--no-measure", "--deadline", "1h", little.to_str().unwrap(), to.to_str().unwrap()];
     let out = scratch.run(ask);
     let words = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.code() == Some(2) && words.contains("nothing of this way was measured yet"), "{out:?}");
+    assert!(
+        out.status.code() == Some(2) && words.contains("nothing of this way was measured yet"),
+        "{out:?}"
+    );
 
     // Slow enough to show what the way carries at least.
     let first = copy(&scratch, 1, &["--bwlimit", "8MB/s"]);

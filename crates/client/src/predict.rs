@@ -322,7 +322,11 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
                 entries_sd: seen.entries.1,
                 ..Work::default()
             };
-            let more = if is_cut { "; a directory took longer to list, so that there is at least so much" } else { "" };
+            let more = if is_cut {
+                "; a directory took longer to list, so that there is at least so much"
+            } else {
+                ""
+            };
             let how = format!(
                 "estimated from {}: {} counted in {seconds:.1} s, which were not all{unseen}{more}",
                 failure::counted(seen.descents as u64, "descent", "descents"),

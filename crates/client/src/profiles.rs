@@ -658,7 +658,8 @@ mod tests {
         let passage = Passage { first_s: 1.0, first_bytes: 1 << 20, last_s: 9.0, seconds: 10.0 };
         let came = |outages: Outages| {
             let elapsed_nanos = 10_000_000_000;
-            let evidence = Evidence { elapsed_nanos, bytes: 1 << 30, entries: 10, outages, ..Evidence::default() };
+            let evidence =
+                Evidence { elapsed_nanos, bytes: 1 << 30, entries: 10, outages, ..Evidence::default() };
             Report { totals, evidence, passage, ..crate::events::fields::report() }
         };
         let knows = || Profiles::read(state.path()).of_ends(&ends, &ByHand::default()).is_some();

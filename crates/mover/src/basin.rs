@@ -183,8 +183,7 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let factor = (seconds / wanted).max(1.0);
     // The path is known to be as wide as it ever was, and no wider: behind ssh, a window, a buffer or losses there is a
     // link of which nothing else is known.
-    let hides_link =
-        matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
+    let hides_link = matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
     let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;

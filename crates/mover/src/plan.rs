@@ -189,8 +189,7 @@ impl Tuned {
 
     /// Without the congestion control, which is not permitted any more; `None` if nothing else was found.
     pub fn without_congestion(self) -> Option<Tuned> {
-        let nothing =
-            Tuned { rate_bits_per_s: self.rate_bits_per_s, rtt: self.rtt, ..Tuned::default() };
+        let nothing = Tuned { rate_bits_per_s: self.rate_bits_per_s, rtt: self.rtt, ..Tuned::default() };
         let rest = Tuned { congestion: None, ..self };
         (rest != nothing).then_some(rest)
     }
@@ -608,7 +607,11 @@ mod tests {
             let planned = at(&found, other);
             let untuned = plan(&Asked::default(), &path(Some(other), 2));
             assert_eq!(planned.streams, untuned.streams, "{other:?}");
-            assert_eq!((planned.chunk_bytes, planned.depth), (untuned.chunk_bytes, untuned.depth), "{other:?}");
+            assert_eq!(
+                (planned.chunk_bytes, planned.depth),
+                (untuned.chunk_bytes, untuned.depth),
+                "{other:?}"
+            );
             assert_eq!((planned.congestion, planned.disk.io_depth.value), (None, 16), "{other:?}");
         }
         // Of what an earlier version left nobody knows where it was found.

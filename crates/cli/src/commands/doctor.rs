@@ -68,9 +68,15 @@ fn measured(probes: &Probes) -> Exit {
 /// What was named and could not be measured, each with the reason.
 fn not_measured(probes: &Probes) -> Vec<String> {
     let way = probes.way.iter().filter_map(|way| way.as_ref().err());
-    let way = way.map(|why| format!("the path of --to: could not connect to {why}; buffers stay as they are"));
+    let way =
+        way.map(|why| format!("the path of --to: could not connect to {why}; buffers stay as they are"));
     let disks = probes.disks.iter().filter_map(|(path, disk)| Some((path, disk.as_ref().err()?)));
-    way.chain(disks.map(|(path, why)| format!("the disk of {}: {why}", shown_path(path.as_os_str().as_encoded_bytes())))).collect()
+    way.chain(
+        disks.map(|(path, why)| {
+            format!("the disk of {}: {why}", shown_path(path.as_os_str().as_encoded_bytes()))
+        }),
+    )
+    .collect()
 }
 
 fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
@@ -402,7 +408,8 @@ mod tests {
         let probes = Probes { way, disks, ..Probes::default() };
         assert_eq!(measured(&probes), Exit::Partial);
         let told = not_measured(&probes).join("\n");
-        for words in ["could not connect to far:1: Connection refused", "the disk of /full: too little room"] {
+        for words in ["could not connect to far:1: Connection refused", "the disk of /full: too little room"]
+        {
             assert!(told.contains(words), "{told}");
         }
         assert_eq!(not_measured(&Probes::default()), [""; 0]);

@@ -351,10 +351,8 @@ mod tests {
     /// As in a container: its end of a pair in memory says 10 Gbit/s. A guest's card is one (virtio).
     #[test]
     fn where_no_card_is_beneath_a_device_its_line_is_not_known() {
-        let container = [
-            ("proc/net/route", "Iface\tDestination\neth0\t00000000"),
-            ("sys/class/net/eth0/speed", "10000"),
-        ];
+        let container =
+            [("proc/net/route", "Iface\tDestination\neth0\t00000000"), ("sys/class/net/eth0/speed", "10000")];
         let (scratch, roots) = machine(&container);
         assert_eq!((devices(&roots), line_rate_bits_per_s(&roots)), (vec!["eth0".to_owned()], None));
         std::fs::create_dir(scratch.path().join("sys/class/net/eth0/device")).unwrap();

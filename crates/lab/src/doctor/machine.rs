@@ -172,7 +172,9 @@ impl Machine {
     pub fn findings(&self) -> Vec<Finding> {
         let scope = match (&self.container, &self.virtualisation) {
             (Some(_), _) if self.is_privileged => "settings change the host and all of its containers",
-            (Some(_), _) if self.may_set_network => "settings change the network of this container, or of its host",
+            (Some(_), _) if self.may_set_network => {
+                "settings change the network of this container, or of its host"
+            }
             (Some(_), _) => "only few settings can be changed here, for this container alone",
             (None, Virtualisation::Guest(_)) => {
                 "settings change this guest's kernel only; the host's must fit too"

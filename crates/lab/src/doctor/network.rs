@@ -204,7 +204,9 @@ fn line(device: &Device, rate: Option<u64>) -> Finding {
     let Some(rate) = rate else {
         let why = match device.has_hardware() {
             true => "the driver does not say how fast the line is",
-            false => "no card is seen beneath it, and what a device in memory says of its speed is nobody's line",
+            false => {
+                "no card is seen beneath it, and what a device in memory says of its speed is nobody's line"
+            }
         };
         return Finding::unseen(Subject::Network, name, why);
     };

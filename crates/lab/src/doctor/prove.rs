@@ -751,7 +751,8 @@ mod tests {
             .remedied("do", "undo");
         let hole =
             Finding::told(Subject::Network, "path MTU to far:1", "1", "why").wanted("2", false, "source");
-        let mut report = report(names.map(proposed).into_iter().chain([clock, queue, hole, governor]).collect());
+        let mut report =
+            report(names.map(proposed).into_iter().chain([clock, queue, hole, governor]).collect());
         judge(&mut report, &[trial(names[0], 9e8), trial(names[1], 1e8)], &[]);
         let verdicts: Vec<Verdict> = report.findings.iter().map(|finding| finding.verdict).collect();
         assert_eq!(

@@ -72,9 +72,11 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         }
         Cause::Link if evidence.yields => "--class normal, where it need not give way.".into(),
         Cause::Link => "a wider link, or --compress where the data shrink.".into(),
-        Cause::Ssh => "data go beside ssh by a port that is open in either direction (--far-ports, --near-ports), \
+        Cause::Ssh => {
+            "data go beside ssh by a port that is open in either direction (--far-ports, --near-ports), \
              without --via-ssh."
-            .into(),
+                .into()
+        }
         Cause::Window => window(evidence),
         Cause::SendBuffer => {
             let most = match evidence.socket_bytes_max.1 {

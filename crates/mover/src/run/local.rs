@@ -71,11 +71,7 @@ impl LocalTransfer {
         }
     }
 
-    fn start_threads(
-        &mut self,
-        [sender_hears, receiver_hears]: [Heard; 2],
-        streams: u16,
-    ) -> Result<()> {
+    fn start_threads(&mut self, [sender_hears, receiver_hears]: [Heard; 2], streams: u16) -> Result<()> {
         let LocalTransfer { sender, receiver, within } = self;
         let (hearing, failing) = (receiver.clone(), receiver.clone());
         within.deliver(receiver_hears, move |message| hearing.hear(message), move |f| failing.fail(f))?;

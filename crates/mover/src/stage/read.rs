@@ -406,7 +406,8 @@ mod tests {
         let (sparse, entry) = sparse(bytes, data);
         let terms = Terms::of(CHUNK, CHUNK as u32);
         let file: Arc<dyn SourceFile> = sparse.clone();
-        let digest = digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize], &mut || Ok(())).unwrap();
+        let digest =
+            digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize], &mut || Ok(())).unwrap();
         let mut tree = Tree::new(bytes, CHUNK);
         let mark = digest::hole_chunk_mark(CHUNK, CHUNK);
         tree.insert(data / CHUNK, digest::of_piece(data, &vec![1; CHUNK as usize], bytes));

@@ -271,13 +271,7 @@ impl Writes {
         }
     }
 
-    fn push(
-        &mut self,
-        number: CopyNumber,
-        file: Arc<File>,
-        (memory, bytes): (Memory, usize),
-        offset: u64,
-    ) {
+    fn push(&mut self, number: CopyNumber, file: Arc<File>, (memory, bytes): (Memory, usize), offset: u64) {
         let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(number)) else { return };
         let request = Request {
             operation: Operation::Write,

@@ -22,9 +22,11 @@ fn who_has_no_record_of_an_apply_neither_undoes_it_nor_applies_on_top_of_it() {
         let applied = tree.files();
         let refused = [
             undo(&tree.roots(), &theirs).expect_err("no record to undo"),
-            apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &theirs).expect_err("ours is no before"),
+            apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &theirs)
+                .expect_err("ours is no before"),
         ];
-        let named = if is_there { "etc/sysctl.d/90-thalweg.conf" } else { "etc/tuned/thalweg-dtn/tuned.conf" };
+        let named =
+            if is_there { "etc/sysctl.d/90-thalweg.conf" } else { "etc/tuned/thalweg-dtn/tuned.conf" };
         for failure in refused {
             assert_eq!(failure.kind, FailureKind::NotFound, "{failure}");
             for words in [named, "state/another/doctor.json", "--state"] {

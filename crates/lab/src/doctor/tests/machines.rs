@@ -153,7 +153,10 @@ fn settings_of_the_network_may_be_changed_where_their_own_mount_allows_it() {
     let net = format!("{read_only}\n11 10 0:5 /sys/net /proc/sys/net rw,nosuid - proc proc rw");
     assert_eq!(remedies(&net), [true, false]);
     // What is mounted over that again hides it.
-    assert_eq!(remedies(&format!("{net}\n12 11 0:5 /sys/net /proc/sys/net ro - proc proc rw")), [false, false]);
+    assert_eq!(
+        remedies(&format!("{net}\n12 11 0:5 /sys/net /proc/sys/net ro - proc proc rw")),
+        [false, false]
+    );
 }
 
 /// What limits a job, a user or a unit around it does not stand at its own group.

@@ -181,7 +181,10 @@ mod tests {
         let trips = || Ok(vec![Duration::from_millis(1); 3]);
         assert_eq!(seen(0.5, trips()), (Ok(Some(3)), Vec::new()));
         let (none, told) = seen(0.9, Err(silent()));
-        assert!(none == Ok(None) && told[0].starts_with("round trip time: no packet came back, as"), "{told:?}");
+        assert!(
+            none == Ok(None) && told[0].starts_with("round trip time: no packet came back, as"),
+            "{told:?}"
+        );
         let (none, told) = seen(1.0, trips());
         assert!(none == Ok(None) && told[0].contains("no packet can come back"), "{told:?}");
         // Nothing is lost on purpose there: something is wrong.

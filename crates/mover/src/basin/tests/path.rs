@@ -479,13 +479,26 @@ fn data_that_travel_in_ssh_are_no_full_link() {
         waits_for_the_path(&mut evidence);
         works(&mut evidence.receiver, Stage::Write, 4_000, 1_000);
         match is_pull {
-            true => evidence.sender.streams.iter_mut().for_each(|stream| stream.rwnd_limited_nanos = 9_000_000_000),
+            true => evidence
+                .sender
+                .streams
+                .iter_mut()
+                .for_each(|stream| stream.rwnd_limited_nanos = 9_000_000_000),
             false => evidence.sender.streams.clear(),
         }
         evidence.in_ssh = true;
         let said = verdict(&evidence);
-        assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Ssh, Where::Path), "{}", said.sentence);
-        assert!(said.sentence.starts_with("the path: data travel in ssh, which gives 8"), "{}", said.sentence);
+        assert_eq!(
+            (said.narrowest.cause, said.narrowest.place),
+            (Cause::Ssh, Where::Path),
+            "{}",
+            said.sentence
+        );
+        assert!(
+            said.sentence.starts_with("the path: data travel in ssh, which gives 8"),
+            "{}",
+            said.sentence
+        );
         assert!(said.knob.contains("--far-ports") && !said.knob.contains("wider link"), "{}", said.knob);
         assert_eq!(said.factor_low, Some(1.0), "what is behind it nobody knows");
         evidence.in_ssh = false;

@@ -69,7 +69,8 @@ fn a_limit_that_packed_bytes_reach_is_named_and_not_what_packs_them() {
             place => {
                 works(side, Stage::Limit, 9_000, 0);
                 row(side, Stage::Limit).bytes = sent;
-                side.limit = Some(LimitAccount { bytes_per_s: rate, machine: "dtn1".to_owned(), export: None });
+                side.limit =
+                    Some(LimitAccount { bytes_per_s: rate, machine: "dtn1".to_owned(), export: None });
                 (Cause::OperatorLimit, place)
             }
         };

@@ -81,7 +81,10 @@ fn a_time_in_which_nothing_could_move_is_told_behind_the_narrowest() {
     let mut evidence = Evidence { elapsed_nanos: 360_000_000_000, ..evidence() };
     works(&mut evidence.sender, Stage::Read, 90_000, 400);
     let without = verdict(&evidence).sentence;
-    assert!(without.starts_with("read at the source: its disk gives ") && !without.contains("Nothing"), "{without}");
+    assert!(
+        without.starts_with("read at the source: its disk gives ") && !without.contains("Nothing"),
+        "{without}"
+    );
     evidence.outages.lost(Duration::from_secs(300));
     let told = "Nothing could move for a while: the link was lost 1 time, for 300.0 of 360.0 s.";
     assert_eq!(verdict(&evidence).sentence, format!("{without} {told}"));

@@ -318,9 +318,11 @@ mod tests {
         let array: Vec<String> = (10..34).map(|number| format!("nvme{number}n1")).collect();
         let told = read(5, Some(array)).unwrap();
         let (array, both) = told.strip_prefix("order layout: ").unwrap().split_once("; ").unwrap();
-        let (first, last) = ("one file system lies on 24 devices (nvme10n1, ", ", nvme25n1, and 8 more): one queue");
+        let (first, last) =
+            ("one file system lies on 24 devices (nvme10n1, ", ", nvme25n1, and 8 more): one queue");
         assert!(array.starts_with(first) && array.contains(last), "{array}");
-        let queues = "2 file systems or subvolumes lie on 2 devices (sda, sdb): one queue of each serves them,";
+        let queues =
+            "2 file systems or subvolumes lie on 2 devices (sda, sdb): one queue of each serves them,";
         assert!(both.starts_with(queues), "{both}");
         for device in 6..16 {
             read(device, on(&["sda", &format!("sd{device}")]));

@@ -106,7 +106,15 @@ mod tests {
         };
         let is_data = |at: u64| hole == 0 || (at / hole).is_multiple_of(2);
         let next = |at: u64| (at / hole + 1) * hole;
-        let next_hole = |at| Ok(ask(if hole == 0 { size } else if is_data(at) { next(at) } else { at }));
+        let next_hole = |at| {
+            Ok(ask(if hole == 0 {
+                size
+            } else if is_data(at) {
+                next(at)
+            } else {
+                at
+            }))
+        };
         let next_data = |at| Ok(Some(ask(if is_data(at) { at } else { next(at) })).filter(|at| *at < size));
         (Holes::among(&stat, next_hole, next_data).unwrap(), asked.get())
     }
