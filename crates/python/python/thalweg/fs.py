@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -25,6 +26,8 @@ from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
@@ -308,6 +311,37 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     # Reading
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As fsspec's. Of what is written, closing what compresses or encodes it closes the file too, and raises what fails
+        then; what is still open when a transaction is committed is closed first."""
+        asked: dict[str, Any] = {"block_size": block_size, "cache_options": cache_options, **kwargs}
+        if "r" in mode:
+            return super().open(path, mode, compression=compression, **asked)
+        if "b" not in mode:
+            # It asks for the bytes by what follows.
+            text = super().open(path, mode, compression=compression, **asked)
+            text.buffer.wrapped_by(text)
+            return text
+        codec = None if compression is None else get_compression(self._strip_protocol(path), compression)
+        written = super().open(path, mode, **asked)
+        if codec is None:
+            return written
+        try:
+            packed = _Packed(written, compr[codec](written, mode=mode[0]))
+        except BaseException:
+            written.close()
+            raise
+        written.wrapped_by(packed)
+        return packed
+
     def _open(
         self,
         path: str,
@@ -383,7 +417,8 @@ class ThalwegFileSystem(AbstractFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """As fsspec's; a whole directory to where nothing stands yet is one copy."""
+        """As fsspec's; a whole directory to where nothing stands yet is one copy, in which links stay links. Of a link that
+        is put by itself what it leads to is put."""
         if recursive and maxdepth is None and not kwargs and _is_one(lpath) and _is_one(rpath):
             # fsspec takes what is in the working directory for it.
             here = "./" if lpath == "." else os.path.expanduser(lpath)
@@ -413,15 +448,22 @@ class ThalwegFileSystem(AbstractFileSystem):
         if os.path.isdir(lpath):
             self.makedirs(rpath, exist_ok=mode != "create")
         else:
-            self._put(os.path.abspath(lpath), rpath, callback, mode)
+            # What a link leads to, as of other file systems: nobody could open the link as a file there.
+            self._put(os.path.realpath(lpath), rpath, callback, mode)
 
-    def _put(self, here: str, path: str, callback: Any = None, mode: str = "overwrite") -> None:
+    def _put(
+        self, here: str, path: str, callback: Any = None, mode: str = "overwrite", only_content: bool = False
+    ) -> None:
+        """Copies a file. ``only_content``: what stands there keeps its mode, owner and attributes."""
         there = self._there(path)
         if there is not None and (mode == "create" or there["type"] == "directory"):
             # A copy would go into the directory.
             cause = "it exists" if mode == "create" else "a directory stands there"
             raise ConflictError(cause, kind="conflict", operation="put", path=path)
-        self._copy(here, self._place(path), callback)
+        kept: dict[str, Any] = {}
+        if only_content and there is not None:
+            kept = {"perms": False, "owner": False, "xattrs": False}
+        self._copy(here, self._place(path), callback, **kept)
         self.invalidate_cache(path)
 
     def cp_file(
@@ -529,8 +571,9 @@ class ThalwegFileSystem(AbstractFileSystem):
         if conflict is not None:
             raise conflict
 
-    def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes") -> None:
-        """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries."""
+    def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes", **kept: Any) -> None:
+        """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries.
+        ``kept``: options of a copy."""
         size = None
 
         def tell(event: dict[str, Any]) -> None:
@@ -541,7 +584,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                     callback.set_size(size)
                 callback.absolute_update(event[f"{unit}_settled"])
 
-        asked: dict[str, Any] = {"progress_s": 0.2, "check_entries": False, **self._reaching}
+        asked: dict[str, Any] = {"progress_s": 0.2, "check_entries": False, **self._reaching, **kept}
         with _copy.transfer(source, destination, **asked) as copying:
             for event in copying:
                 tell(event)
@@ -584,9 +627,12 @@ class ThalwegFileSystem(AbstractFileSystem):
         self._remove(path, False)
 
     def rmdir(self, path: str) -> None:
-        if self.ls(path, detail=False, refresh=True):
-            raise ConflictError("it is not empty", kind="conflict", operation="rmdir", path=path)
-        self._remove(path, True)
+        path = self._strip_protocol(path)
+        told, _ = self._look(path)
+        if told["type"] != "directory":
+            raise ConflictError("it is no directory", kind="conflict", operation="rmdir", path=path)
+        # In one step: what comes meanwhile stays, and so does the directory then.
+        self._remove(path, False, as_directory=True)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         if maxdepth is not None:
@@ -599,9 +645,12 @@ class ThalwegFileSystem(AbstractFileSystem):
     def _is_glob(path: Any) -> bool:
         return any(letter in one for one in _as_list(path) for letter in "*?[")
 
-    def _remove(self, path: str, recursive: bool) -> None:
+    def _remove(self, path: str, recursive: bool, as_directory: bool = False) -> None:
+        """``as_directory``: a directory, if nothing is in it, which a ``/`` behind its name asks for."""
         path = self._strip_protocol(path)
         session, below = self._session(path)
+        if as_directory and below:
+            below += b"/"
         with _named(path):
             _, troubles = session.remove(below, recursive)
             self.invalidate_cache(path)
@@ -661,6 +710,8 @@ class _Written(io.BufferedIOBase):
     def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool, goes_on: bool = False) -> None:
         self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
         self._handled = sys.exc_info()[1]
+        # What encodes or compresses what is written here, if it still is.
+        self._outer: weakref.ref[Any] | None = None
         # Until all is there: Python closes also what was only half made.
         self._is_broken = True
         self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
@@ -670,6 +721,8 @@ class _Written(io.BufferedIOBase):
         if goes_on:
             self._file.close()
             self.fs.get_file(self.path, self._here)
+            # It has the mode of the far one, which may let nobody write, and keeps that there.
+            os.chmod(self._here, 0o600)
             self._file = open(self._here, "r+b")
             self._file.seek(0, os.SEEK_END)
         self._is_broken = False
@@ -716,26 +769,87 @@ class _Written(io.BufferedIOBase):
         finally:
             try:
                 if self.autocommit:
-                    self.commit()
+                    self._deliver()
             finally:
                 super().close()
 
+    def wrapped_by(self, outer: Any) -> None:
+        """What is written here goes through this first. It is not kept alive: who drops it closes it."""
+        self._outer = weakref.ref(outer)
+
     def commit(self) -> None:
-        """Copies it, unless it is not whole."""
+        """Closes it, with what wraps it, and copies it, unless it is not whole."""
+        try:
+            outer = None if self._outer is None else self._outer()
+            if outer is not None:
+                outer.close()
+            self.close()
+        except BaseException:
+            self._directory.cleanup()
+            raise
+        self._deliver()
+
+    def _deliver(self) -> None:
         try:
             if not self._is_broken:
-                self.fs._put(self._here, self.path)
+                self.fs._put(self._here, self.path, only_content=True)
         finally:
             self._directory.cleanup()
 
     def discard(self) -> None:
         """Throws it away."""
+        self._is_broken = True
         self._file.close()
         self._directory.cleanup()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self._is_broken |= kind is not None
         self.close()
+
+
+class _Packed(io.BufferedIOBase):
+    """A file that is compressed as it is written, in a :class:`_Written` below, which is closed with it: what compresses
+    leaves that to others."""
+
+    def __init__(self, written: _Written, packer: Any) -> None:
+        self._written, self._packer = written, packer
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._packer.seekable())
+
+    def write(self, data: Any) -> int:
+        return int(self._packer.write(data))
+
+    def tell(self) -> int:
+        return int(self._packer.tell())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._packer.seek(offset, whence))
+
+    def flush(self) -> None:
+        if not self._written.closed:
+            self._packer.flush()
+
+    def wrapped_by(self, outer: Any) -> None:
+        self._written.wrapped_by(outer)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            # An exception that comes of this is being handled when the file below is closed: it is not whole.
+            self._packer.close()
+        finally:
+            try:
+                self._written.close()
+            finally:
+                super().close()
 
 
 @contextmanager

@@ -1,12 +1,12 @@
-//! What copies brought of a directory, by name, and what of it the source has no more: that goes before the next copy, so
-//! that what is analysed together came together.
+//! What copies brought of a directory, by name, and what of it the source has no more: that goes before the next copy,
+//! so that what is analysed together came together.
 //!
 //! 1. Before a copy the names that it has are written down, durably, beside those of earlier ones.
 //! 2. Of those, what the source has no more is removed where a copy put it; a directory only once nothing is in it.
 //! 3. After the copy the names of what went are forgotten.
 //!
-//! Never removed: what no copy of this watch had by that name, as what a program writes beside its data; anything if the
-//! source has nothing; anything behind a symbolic link; what has become a directory, or ceased to be one.
+//! Never removed: what no copy of this watch had by that name, as what a program writes beside its data; anything if
+//! the source has nothing; anything behind a symbolic link; what has become a directory, or ceased to be one.
 //! Not guaranteed: that it is gone where somebody removed these lists.
 
 use super::{Driver, Placed, short};
