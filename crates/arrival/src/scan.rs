@@ -338,7 +338,10 @@ pub(crate) const DIRECTORIES_MAX: usize = 1024;
 const UNSEEN_MAX: usize = 1 << 16;
 
 /// When the content of an entry changed last. That moves both times; but programs set the one, also to what is yet to
-/// come, and the other moves when only a mode or a name changes.
+/// come, and the other moves when only a mode or a name changes. Of a file that comes later with the times that it had
+/// elsewhere neither tells: an old marker counts for it, as docs/guide/watch.md says. That an earlier look saw another
+/// content beside the same marker would tell, but of a directory that comes whole, its marker first, the first look
+/// sees a part: what followed would wait for ever.
 fn changed(entry: &Entry) -> Time {
     entry.evidence.mtime.min(entry.evidence.ctime)
 }

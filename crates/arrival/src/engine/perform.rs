@@ -362,15 +362,15 @@ impl Driver<'_> {
         let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         let source = self.watch.source.below(name.as_bytes());
         let destination = self.watch.destination.below(name.as_bytes());
+        // Between a bucket and a far directory nothing of it is here.
         let here = match (&destination, &source) {
             (Place::Local(path), _) | (_, Place::Local(path)) => {
-                std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string()
+                Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string())
             }
-            _ => OsString::new(),
+            _ => None,
         };
-        vec![
+        let told = [
             ("THALWEG_ITEM_NAME", bytes(name.as_bytes())),
-            ("THALWEG_ITEM_PATH", here),
             ("THALWEG_ITEM_SOURCE", source.to_string().into()),
             ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
             ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
@@ -379,7 +379,8 @@ impl Driver<'_> {
             ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
             ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
             ("THALWEG_ITEM_RESULTS", self.results(name).into_os_string()),
-        ]
+        ];
+        told.into_iter().chain(here.map(|here| (command::ITEM_PATH, here))).collect()
     }
 
     /// Where the receipt of this version of an item is put, as seen from anywhere: it is told to commands.

@@ -453,6 +453,27 @@ fn a_watch_is_found_again_however_its_far_place_is_written() {
 }
 
 #[test]
+fn a_command_is_told_no_path_where_nothing_of_its_item_is_here() {
+    let scratch = tempfile::tempdir().unwrap();
+    let far = |text: &str| Place::parse(text.as_ref(), &Places::default()).unwrap();
+    let here = |name: &str| Place::Local(scratch.path().join(name));
+    let (digest, key, receipt) = ("d".into(), "k".into(), String::new());
+    let arrived = Arrived { version: Version::EMPTY, digest, key, bytes: 1, receipt };
+    let cases = [
+        (far("tw://h/data/in"), far("tw://other/data/out"), false),
+        (here("in"), far("tw://h/data/out"), true),
+        (far("tw://h/data/in"), here("out"), true),
+    ];
+    for (source, destination, is_here) in cases {
+        let complete = Complete::Stable(Duration::ZERO);
+        let watch = Watch { source, destination, ..watch_of(scratch.path(), ItemKind::File, complete, &[]) };
+        let told = driven(&watch, |driver| driver.environment(&path("one"), 1, &arrived));
+        assert_eq!(told.iter().any(|(name, _)| *name == command::ITEM_PATH), is_here, "{told:?}");
+        assert!(told.iter().all(|(_, value)| !value.is_empty()), "{told:?}");
+    }
+}
+
+#[test]
 fn what_a_second_attempt_brings_counts_once_and_what_failed_in_the_first_is_over() {
     let failure = || Failure::new(FailureKind::Connection, "read", "Connection reset by peer");
     let done = |size, digest| {
