@@ -546,7 +546,10 @@ fn directories(state: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error: io::Error| failure::at_path(failure::of_io(FIND, &error), &all);
     match fs::read_dir(&all) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => entries.map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
+        entries => {
+            let entries = entries.map_err(failed)?;
+            entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+        }
     }
 }
 
