@@ -294,15 +294,25 @@ class Cutting:
     def port(self) -> int:
         return int(self.listener.getsockname()[1])
 
+    def close(self) -> None:
+        # It wakes who waits there.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
     def accept(self) -> None:
         while True:
             try:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self.to)
-            for ends in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self.relay, args=ends, daemon=True).start()
+            threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+
+    def serve(self, near: socket.socket) -> None:
+        with near, socket.create_connection(self.to) as far:
+            back = threading.Thread(target=self.relay, args=(far, near, True), daemon=True)
+            back.start()
+            self.relay(near, far, False)
+            back.join()
 
     def relay(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
         try:
@@ -337,7 +347,7 @@ def test_what_was_removed_before_the_link_was_lost_is_removed(daemon: Daemon) ->
             fs.rm_file("data/file")
     finally:
         fs.close()
-        cutting.listener.close()
+        cutting.close()
 
 
 def test_text_is_written_and_read_and_walked_to(daemon: Daemon, fs: ThalwegFileSystem) -> None:

@@ -349,7 +349,8 @@ pub fn all(state: &Path) -> Vec<Job> {
 /// The job with this number, the newest with this name, or the one whose number begins so.
 ///
 /// # Errors
-/// `NotFound` if there is none; `Usage` if the numbers of several begin so; as [`known`]; why its record cannot be read.
+/// `NotFound` if there is none; `Usage` if the numbers of several begin so; as [`known`]; why its record cannot be
+/// read.
 pub fn find(state: &Path, asked: &str) -> Result<Job> {
     let Known { jobs: mut all, unread } = known(state)?;
     let is_asked = |directory: &Path| directory.file_name() == Some(OsStr::new(asked));
