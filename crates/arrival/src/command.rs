@@ -214,6 +214,9 @@ impl RunPlace {
     }
 }
 
+/// Where a command can read its item here. Not every command is told one.
+pub const ITEM_PATH: &str = "THALWEG_ITEM_PATH";
+
 /// Starts a keeper with the command, in a process group of its own: a signal of the terminal is for the watcher. What
 /// the command prints goes to our standard error. The lock goes with it, as its standard input: from now on the run
 /// lives, also as long as a busy machine has the keeper wait for its first step.
@@ -233,6 +236,8 @@ pub fn start(
         .arg(place.end.with_extension(""))
         .arg(&analysis.program)
         .args(&analysis.arguments)
+        // A watch may be run by the command of another one.
+        .env_remove(ITEM_PATH)
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(lock)
         .stdout(io::stderr())

@@ -38,6 +38,19 @@ pub struct View {
     pub has_more_directories: bool,
 }
 
+/// Paths below a directory, and whether each is a directory.
+pub(crate) type Names = BTreeMap<RelativePath, bool>;
+
+/// A look into one item that is a directory.
+pub(crate) struct Inside {
+    /// Its version now; `None` if it is no directory, or not all of it could be seen.
+    pub version: Option<Version>,
+    /// What a copy of it has, by paths below the item: without it, and without what is left out.
+    pub names: Names,
+    /// The first reason why not all could be seen.
+    pub trouble: Option<Failure>,
+}
+
 /// What a look found so far.
 #[derive(Default)]
 struct Gathered {
@@ -116,11 +129,10 @@ impl Scanner {
     /// # Errors
     /// If it cannot be listed.
     pub fn look_at(&self, name: &RelativePath, reach: &Reach) -> Result<Option<Version>> {
-        let item = reach.below(name.as_bytes());
         if self.kind == ItemKind::File {
             // A file is listed alone; of a directory that stands in its place the directory itself comes first.
             let mut first = None;
-            item.list(false, &mut |found| {
+            reach.below(name.as_bytes()).list(false, &mut |found| {
                 first.get_or_insert(found);
                 Ok(())
             })?;
@@ -131,25 +143,49 @@ impl Scanner {
                 _ => None,
             });
         }
+        Ok(self.look_into(name, reach)?.version)
+    }
+
+    /// Looks into an item that is a directory: its version now, and the names that a copy of it has. `reach` is what is
+    /// watched.
+    ///
+    /// # Errors
+    /// If it cannot be listed.
+    pub(crate) fn look_into(&self, name: &RelativePath, reach: &Reach) -> Result<Inside> {
         let mut gathered = Gathered::default();
-        item.list(true, &mut |found| {
-            let below = |path: &RelativePath| {
-                let slash: &[u8] = if path.is_root() { b"" } else { b"/" };
-                RelativePath::new([name.as_bytes(), slash, path.as_bytes()].concat())
-                    .map_err(|error| Failure::new(FailureKind::Unsupported, "look", error))
-            };
+        let (mut names, mut trouble) = (Names::new(), None);
+        reach.below(name.as_bytes()).list(true, &mut |found| {
             let found = match found {
-                Found::Entry(entry) => Found::Entry(Entry { path: below(&entry.path)?, ..entry }),
-                Found::Trouble(failure) => match failure.path.as_ref().map(below).transpose()? {
-                    Some(path) => Found::Trouble(failure.at(&path)),
+                Found::Entry(entry) => {
+                    let path = below(name, &entry.path)?;
+                    let is_directory = matches!(entry.kind, Kind::Directory);
+                    if !entry.path.is_root() && !self.is_out(&path, is_directory) {
+                        names.insert(entry.path.clone(), is_directory);
+                    }
+                    Found::Entry(Entry { path, ..entry })
+                }
+                Found::Trouble(failure) => match &failure.path {
+                    Some(path) => {
+                        let path = below(name, path)?;
+                        Found::Trouble(failure.at(&path))
+                    }
                     None => Found::Trouble(failure),
                 },
             };
+            let told = match &found {
+                Found::Trouble(failure) => Some(failure.clone()),
+                Found::Entry(_) => None,
+            };
             self.take(found, &mut gathered);
+            // What is left out is none.
+            if trouble.is_none() && !gathered.unseen.is_empty() {
+                trouble = told;
+            }
             Ok(())
         })?;
         let is_whole = gathered.unseen.is_empty();
-        Ok(gathered.items.remove(name).filter(|_| is_whole).map(|parts| parts.version))
+        let version = gathered.items.remove(name).filter(|_| is_whole).map(|parts| parts.version);
+        Ok(Inside { version, names, trouble })
     }
 
     fn view(&self, gathered: Gathered) -> View {
@@ -265,7 +301,7 @@ impl Scanner {
     }
 
     /// Whether it is no item, and no part of one.
-    fn is_out(&self, path: &RelativePath, is_dir: bool) -> bool {
+    pub(crate) fn is_out(&self, path: &RelativePath, is_dir: bool) -> bool {
         let mut parts = path.as_bytes().split(|byte| *byte == b'/');
         let is_hidden = |part: &[u8]| part.starts_with(b".");
         let is_in_hidden = match self.kind {
@@ -283,6 +319,13 @@ impl Scanner {
     }
 }
 
+/// A path in an item, from what is watched on.
+fn below(item: &RelativePath, path: &RelativePath) -> Result<RelativePath> {
+    let slash: &[u8] = if path.is_root() { b"" } else { b"/" };
+    RelativePath::new([item.as_bytes(), slash, path.as_bytes()].concat())
+        .map_err(|error| Failure::new(FailureKind::Unsupported, "look", error))
+}
+
 /// The name is the item's own; it is no part of its version.
 fn version_of_file(entry: &Entry) -> Version {
     Version::EMPTY.with(&Entry { path: RelativePath::root(), ..entry.clone() })
@@ -295,7 +338,10 @@ pub(crate) const DIRECTORIES_MAX: usize = 1024;
 const UNSEEN_MAX: usize = 1 << 16;
 
 /// When the content of an entry changed last. That moves both times; but programs set the one, also to what is yet to
-/// come, and the other moves when only a mode or a name changes.
+/// come, and the other moves when only a mode or a name changes. Of a file that comes later with the times that it had
+/// elsewhere neither tells: an old marker counts for it, as docs/guide/watch.md says. That an earlier look saw another
+/// content beside the same marker would tell, but of a directory that comes whole, its marker first, the first look
+/// sees a part: what followed would wait for ever.
 fn changed(entry: &Entry) -> Time {
     entry.evidence.mtime.min(entry.evidence.ctime)
 }

@@ -442,3 +442,26 @@ fn where_a_job_cannot_be_recorded_it_does_not_begin() {
     let left = std::fs::read_dir(jobs::directory(&volume.path)).into_iter().flatten().count();
     assert_eq!(left, 0);
 }
+
+#[test]
+fn jobs_that_cannot_be_read_are_told_and_no_success() {
+    let site = Site::new();
+    let damaged = jobs::directory(&site.state()).join("00000000ffff");
+    std::fs::create_dir_all(&damaged).unwrap();
+    std::fs::write(damaged.join("record.json"), "{").unwrap();
+    let all: [&[&str]; 3] = [&["jobs"], &["jobs", "resume", "--all"], &["jobs", "forget", "--older-than", "1h"]];
+    for words in all {
+        let ran = site.run(words).expect(2);
+        assert!(ran.stderr.contains("00000000ffff/record.json"), "{ran:?}");
+    }
+    std::fs::remove_dir_all(jobs::directory(&site.state())).unwrap();
+    for words in all {
+        site.run(words).expect(0);
+    }
+    std::fs::write(jobs::directory(&site.state()), "no directory").unwrap();
+    for words in all {
+        let ran = site.run(words);
+        assert!(ran.code != Some(0) && ran.stderr.contains("client-state/jobs"), "{ran:?}");
+    }
+    std::fs::remove_file(jobs::directory(&site.state())).unwrap();
+}

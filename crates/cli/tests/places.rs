@@ -244,7 +244,11 @@ fn removing_goes_no_further_than_it_was_asked_and_a_read_only_export_stays() {
     let refused = ask(&scratch, &daemon, &["rm", "-r", &daemon.place("ro", "tree")]);
     assert_eq!(code(&refused), 3);
     assert!(text(&refused.stderr).contains("error: ") && text(&refused.stderr).contains("read-only"));
-    assert_eq!(code(&ask(&scratch, &daemon, &["rm", &daemon.place("data", "tree")])), 3);
+    std::fs::create_dir(scratch.path("export/empty")).unwrap();
+    for name in ["tree", "tree/", "empty", "empty/"] {
+        assert_eq!(code(&ask(&scratch, &daemon, &["rm", &daemon.place("data", name)])), 3, "{name}");
+    }
+    assert!(scratch.path("export/empty").exists());
     assert_eq!(code(&ask(&scratch, &daemon, &["rm", "-r", &daemon.place("data", "")])), 1);
     let out = ask(&scratch, &daemon, &["rm", "-r", &daemon.place("data", "tree")]);
     assert_eq!(code(&out), 0, "{}", text(&out.stderr));

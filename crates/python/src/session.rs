@@ -73,15 +73,24 @@ impl Session {
         py: Python<'_>,
         work: impl Fn(&Reach) -> Result<T> + Send + 'static,
     ) -> PyResult<T> {
+        self.ask_knowing(py, move |reach, _| work(reach))
+    }
+
+    /// The same, where `work` hears whether it is asked once more: what it asked before may have been done.
+    fn ask_knowing<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl Fn(&Reach, bool) -> Result<T> + Send + 'static,
+    ) -> PyResult<T> {
         let inner = lock(self.inner.get(py)?).clone();
         let (asked, place) = (inner.clone(), self.place.clone());
         let answer = on_a_thread(py, None, move |stop| {
             let reach = || lock(&asked).reach(&place);
             let (there, is_fresh) = reach()?;
-            match work(&there.until(stop)) {
+            match work(&there.until(stop), false) {
                 Err(failure) if failure.kind == FailureKind::Connection && !is_fresh => {
                     lock(&asked).drop_if(&there);
-                    work(&reach()?.0.until(stop))
+                    work(&reach()?.0.until(stop), true)
                 }
                 answer => answer,
             }
@@ -177,14 +186,18 @@ impl Session {
         Ok(digest.to_string())
     }
 
-    /// Removes what is at a path; how many entries went, and what could not, as JSON texts.
+    /// Removes what is at a path; how many entries went, and what could not, as JSON texts. What is not there any more
+    /// after the link was lost went before it was: nobody heard how many that were.
     fn remove(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<(u64, Vec<String>)> {
-        self.ask(py, move |reach| {
+        self.ask_knowing(py, move |reach, is_again| {
             let mut troubles = Vec::new();
             let mut tell =
                 |failure: Failure| troubles.push(Value::Object(events::error(&failure)).to_string());
             let mut count = 0;
-            reach.below(&path).remove(recursive, &mut count, &mut tell)?;
+            match reach.below(&path).remove(recursive, &mut count, &mut tell) {
+                Err(failure) if is_again && failure.kind == FailureKind::NotFound => {}
+                ended => ended?,
+            }
             Ok((count, troubles))
         })
     }

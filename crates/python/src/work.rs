@@ -56,6 +56,15 @@ impl Teller {
     }
 }
 
+/// Says at its end that the work is over.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 impl Work {
     /// Begins it on a thread of its own; `progress` says how far it is, and it goes no faster than `rate`.
     pub fn start(
@@ -69,10 +78,10 @@ impl Work {
         let (stop, is_over) = (Arc::new(Stop::default()), Arc::new(AtomicBool::new(false)));
         let (asked, over) = (stop.clone(), is_over.clone());
         let run = move || {
+            // However it ends: who waits for a panic's words would wait for ever.
+            let _over = Over(over);
             let teller = Teller(tells.then_some(sender));
-            let result = work(&teller, &asked);
-            over.store(true, Ordering::Release);
-            result
+            work(&teller, &asked)
         };
         let worker = std::thread::Builder::new().name("thalweg".into()).spawn(run)?;
         Ok(Work(Ours::new(Underway {

@@ -82,12 +82,16 @@ def test_without_a_watch_there_is_no_item(monkeypatch: pytest.MonkeyPatch) -> No
     fields = [field.name for field in dataclasses.fields(thalweg.arrival.Item)]
     for field in fields:
         monkeypatch.delenv(f"THALWEG_ITEM_{field.upper()}", raising=False)
-    with pytest.raises(thalweg.UsageError, match="THALWEG_ITEM_PATH is not set.*--on-arrival"):
+    with pytest.raises(thalweg.UsageError, match="THALWEG_ITEM_NAME is not set.*--on-arrival"):
         thalweg.arrival.item()
     for field in fields:
         monkeypatch.setenv(f"THALWEG_ITEM_{field.upper()}", "7")
     item = thalweg.arrival.item()
     assert (item.bytes, item.attempt, item.receipt) == (7, 7, Path("7"))
+    # Between a bucket and a far directory nothing of it is here.
+    assert item.path == Path("7")
+    monkeypatch.delenv("THALWEG_ITEM_PATH")
+    assert thalweg.arrival.item().path is None
     with pytest.raises(dataclasses.FrozenInstanceError):
         item.bytes = 8  # type: ignore[misc]
     for number in ("-1", "1_0", "many"):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io
 import os
+import socket
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,6 +174,180 @@ def test_what_an_exception_closes_is_thrown_away_however_it_was_opened(
             with pytest.raises(KeyError):
                 raise KeyError
     assert there.read_bytes() == b"new"
+
+
+def test_what_is_compressed_stands_whole_when_it_is_closed_or_its_transaction_ends(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionError
+
+    content = os.urandom(100_000)
+    for codec in ("gzip", "bz2", "xz", "zip"):
+        with fs.open(f"data/{codec}", "wb", compression=codec) as file:
+            file.write(content)
+        assert (daemon.root / codec).exists(), codec
+        with fs.open(f"data/{codec}", "rb", compression=codec) as file:
+            assert file.read() == content, codec
+    with fs.open("data/text.gz", "w", compression="infer") as file:
+        file.write("words")
+    assert gzip.decompress((daemon.root / "text.gz").read_bytes()) == b"words"
+    with pytest.raises(RuntimeError), fs.open("data/text.gz", "wb", compression="gzip") as file:
+        file.write(content)
+        raise RuntimeError
+    assert gzip.decompress((daemon.root / "text.gz").read_bytes()) == b"words"
+    with fs.transaction:
+        with fs.open("data/a.gz", "wb", compression="gzip") as file:
+            file.write(content)
+        # Nobody closes these.
+        left = [fs.open("data/b.gz", "wt", compression="gzip"), fs.open("data/c", "wb"), fs.open("data/d", "w")]
+        for file in left:
+            file.write("words" if isinstance(file, io.TextIOBase) else b"words")
+        assert not (daemon.root / "a.gz").exists()
+    assert gzip.decompress((daemon.root / "a.gz").read_bytes()) == content
+    assert gzip.decompress((daemon.root / "b.gz").read_bytes()) == b"words"
+    assert [(daemon.root / name).read_bytes() for name in "cd"] == [b"words"] * 2
+    # What could not be put is said, whoever closes it.
+    monkeypatch.setattr(fs, "_put", refuse)
+    for mode in ("wb", "wt"):
+        with pytest.raises(ConnectionError), fs.open("data/not.gz", mode, compression="gzip") as file:
+            file.write("half" if isinstance(file, io.TextIOBase) else b"half")
+    with pytest.raises(ConnectionError), fs.transaction:
+        fs.open("data/not.gz", "wb", compression="gzip").close()
+    assert not (daemon.root / "not.gz").exists()
+
+
+def test_what_is_written_leaves_what_stands_there_its_mode(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    there = daemon.root / "kept"
+    there.write_bytes(b"old")
+    there.chmod(0o600)
+
+    def mode(of: Path) -> int:
+        return of.stat().st_mode & 0o777
+
+    fs.pipe_file("data/kept", b"new")
+    assert (there.read_bytes(), mode(there)) == (b"new", 0o600)
+    # It need not let its owner write, either.
+    there.chmod(0o444)
+    with fs.open("data/kept", "ab") as file:
+        assert os.stat(file._here).st_mode & 0o200
+        file.write(b" and more")
+    assert (there.read_bytes(), mode(there)) == (b"new and more", 0o444)
+    before = os.umask(0o027)
+    try:
+        fs.pipe_file("data/made", b"new")
+    finally:
+        os.umask(before)
+    assert mode(daemon.root / "made") == 0o640
+
+
+def test_of_a_link_that_is_put_what_it_leads_to_is_put(
+    daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path
+) -> None:
+    (tmp_path / "real").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("real")
+    for number, put in enumerate((fs.put, fs.put_file)):
+        put(str(tmp_path / "link"), f"data/put{number}")
+        there = daemon.root / f"put{number}"
+        assert not there.is_symlink() and there.read_bytes() == b"content"
+
+
+def test_a_directory_that_something_comes_into_is_not_removed(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (daemon.root / "d").mkdir()
+    (daemon.root / "file").write_bytes(b"content")
+    usual = fs._look
+
+    def and_then(path: str) -> Any:
+        told = usual(path)
+        (daemon.root / "d/late").write_bytes(b"late")
+        return told
+
+    with monkeypatch.context() as patched:
+        # Whichever way it looks.
+        patched.setattr(fs, "_look", and_then)
+        patched.setattr(fs, "ls", lambda path, **_: [and_then(path)][1:])
+        with pytest.raises(thalweg.ConflictError):
+            fs.rmdir("data/d")
+    assert (daemon.root / "d/late").read_bytes() == b"late"
+    with pytest.raises(thalweg.ConflictError, match="no directory"):
+        fs.rmdir("data/file")
+    fs.rm_file("data/d/late")
+    with pytest.raises(thalweg.ConflictError):
+        fs.rm_file("data/d")
+    fs.rmdir("data/d")
+    assert not (daemon.root / "d").exists()
+
+
+class Cutting:
+    """Passes a connection on, until it is to cut it once a file is gone: its answer is lost."""
+
+    def __init__(self, to: str) -> None:
+        host, _, port = to.rpartition(":")
+        self.to = (host, int(port))
+        self.until_gone: Path | None = None
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def close(self) -> None:
+        # It wakes who waits there.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(near,), daemon=True).start()
+
+    def serve(self, near: socket.socket) -> None:
+        with near, socket.create_connection(self.to) as far:
+            back = threading.Thread(target=self.relay, args=(far, near, True), daemon=True)
+            back.start()
+            self.relay(near, far, False)
+            back.join()
+
+    def relay(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                if is_answer and self.until_gone is not None:
+                    deadline = time.monotonic() + 60
+                    while self.until_gone.exists() and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                    self.until_gone = None
+                    break
+                target.sendall(data)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_what_was_removed_before_the_link_was_lost_is_removed(daemon: Daemon) -> None:
+    cutting = Cutting(daemon.address)
+    fs = ThalwegFileSystem("127.0.0.1", cutting.port, str(daemon.ticket), skip_instance_cache=True)
+    try:
+        there = daemon.root / "file"
+        there.write_bytes(b"content")
+        assert fs.exists("data/file")
+        cutting.until_gone = there
+        fs.rm_file("data/file")
+        assert cutting.until_gone is None and not there.exists()
+        with pytest.raises(FileNotFoundError):
+            fs.rm_file("data/file")
+    finally:
+        fs.close()
+        cutting.close()
 
 
 def test_text_is_written_and_read_and_walked_to(daemon: Daemon, fs: ThalwegFileSystem) -> None:

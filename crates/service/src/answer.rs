@@ -193,7 +193,12 @@ fn digest(
 fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut Done) -> Result<()> {
     let place = host.exports_of(pen.session)?.resolve(place, true)?;
     place.check_delete("remove")?;
-    let place = survey_place(place);
+    let is_as_directory = place.trailing_slash && !place.path.is_empty();
+    let mut place = survey_place(place);
+    if is_as_directory && !place.path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        // An export's path comes without; by it an empty directory goes alone.
+        place.path.as_mut_os_string().push("/");
+    }
     let mut count = 0;
     let mut told = Instant::now();
     survey::remove(&place, recursive, &mut |removed| {

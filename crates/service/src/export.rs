@@ -10,6 +10,7 @@ use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
 use thalweg_mover::endpoint::local::staging::scratch;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::agree::place_of;
+use thalweg_mover::run::frames::remove_deserted_below;
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Place, Question, Request};
@@ -352,6 +353,25 @@ impl Exports {
             failure::at_path(Failure::new(FailureKind::Space, "open export", cause), &export.directory)
         });
         told.collect()
+    }
+
+    /// Removes the logs of channels that hubs left which were killed, and that nobody can go on with, where clients may
+    /// write. Why not all of them could be looked for, or removed.
+    pub fn remove_deserted_logs(&self) -> Vec<Failure> {
+        let Exports::Named(exports) = self else { return Vec::new() };
+        let written = exports.iter().filter(|(export, _)| !export.rights.read_only);
+        let cleared = written.map(|(export, directory)| {
+            let failure = match remove_deserted_below(directory) {
+                Ok(true) => return None,
+                Ok(false) => {
+                    let cause = "there are more directories than are looked into for them";
+                    Failure::new(FailureKind::Unsupported, "clear spill logs", cause)
+                }
+                Err(failure) => failure,
+            };
+            Some(failure::at_path(failure, &export.directory))
+        });
+        cleared.flatten().collect()
     }
 
     /// What of them who reaches no further is let to, with the rights that both leave.

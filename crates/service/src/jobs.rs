@@ -15,6 +15,7 @@ pub use log::{LOG_BYTES_MAX, Log, last_bytes, logs};
 
 use crate::published::{self, Snapshot, machine};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -309,19 +310,53 @@ pub fn directory(state: &Path) -> PathBuf {
     state.join("jobs")
 }
 
-/// All jobs, the newest last.
+/// What is known of the jobs of a state directory.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The jobs, the newest last.
+    pub jobs: Vec<Job>,
+    /// Of which jobs the records cannot be read, by their directories, and why.
+    pub unread: Vec<(PathBuf, Failure)>,
+}
+
+/// All jobs, and those of which nobody knows what they are.
+///
+/// # Errors
+/// When nobody can say which there are: that there are none is no error.
+pub fn known(state: &Path) -> Result<Known> {
+    let mut known = Known::default();
+    for directory in directories(state)? {
+        match look_for_record(&directory) {
+            Ok(None) => {}
+            Ok(Some(record)) => {
+                if let Some(state) = state_of(&directory, &record) {
+                    known.jobs.push(Job { directory, record, state });
+                }
+            }
+            Err(failure) => known.unread.push((directory, failure)),
+        }
+    }
+    known.jobs.sort_by(|a, b| (a.record.asked_at_ms, &a.record.id).cmp(&(b.record.asked_at_ms, &b.record.id)));
+    known.unread.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(known)
+}
+
+/// All jobs that can be read, the newest last.
 pub fn all(state: &Path) -> Vec<Job> {
-    let mut all: Vec<Job> = directories(state).iter().filter_map(|directory| Job::read(directory)).collect();
-    all.sort_by(|a, b| (a.record.asked_at_ms, &a.record.id).cmp(&(b.record.asked_at_ms, &b.record.id)));
-    all
+    known(state).unwrap_or_default().jobs
 }
 
 /// The job with this number, the newest with this name, or the one whose number begins so.
 ///
 /// # Errors
-/// `NotFound` if there is none; `Usage` if the numbers of several begin so.
+/// `NotFound` if there is none; `Usage` if the numbers of several begin so; as [`known`]; why its record cannot be
+/// read.
 pub fn find(state: &Path, asked: &str) -> Result<Job> {
-    let mut all = all(state);
+    let Known { jobs: mut all, unread } = known(state)?;
+    let is_asked = |directory: &Path| directory.file_name() == Some(OsStr::new(asked));
+    if let Some((_, failure)) = unread.into_iter().find(|(directory, _)| is_asked(directory)) {
+        return Err(failure);
+    }
     let begins = |job: &Job| !asked.is_empty() && job.record.id.starts_with(asked);
     let at = all
         .iter()
@@ -392,11 +427,27 @@ pub fn write_record(directory: &Path, record: &Record) -> Result<()> {
 
 /// What is recorded there; `None` for what is no record.
 pub fn read_record(directory: &Path) -> Option<Record> {
-    let mut text = String::new();
-    let file = atomic_file::open(&directory.join(RECORD)).ok()?;
-    file.take(RECORD_BYTES_MAX).read_to_string(&mut text).ok()?;
-    let record: Record = serde_json::from_str(&text).ok()?;
-    (directory.file_name().and_then(|name| name.to_str()) == Some(record.id.as_str())).then_some(record)
+    look_for_record(directory).ok().flatten()
+}
+
+/// The same; `None` where there is none, or that of another number.
+fn look_for_record(directory: &Path) -> Result<Option<Record>> {
+    const READ: &str = "read the record of the job";
+    let path = directory.join(RECORD);
+    let mut text = Vec::new();
+    let read = atomic_file::open(&path).and_then(|file| file.take(RECORD_BYTES_MAX).read_to_end(&mut text));
+    match read {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        read => read.map_err(|error| failure::at_path(failure::of_io(READ, &error), &path))?,
+    };
+    let record: Record = serde_json::from_slice(&text).map_err(|_| {
+        let cause = "it is not what was written, or of a later thalweg; without its directory it is forgotten";
+        failure::at_path(Failure::new(FailureKind::Damage, READ, cause), &path)
+    })?;
+    let is_its = directory.file_name().and_then(|name| name.to_str()) == Some(record.id.as_str());
+    Ok(is_its.then_some(record))
 }
 
 /// That this process keeps a job: for as long as the value, and the process, lives.
@@ -491,9 +542,16 @@ fn state_of(directory: &Path, record: &Record) -> Option<State> {
     })
 }
 
-fn directories(state: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory(state)) else { return Vec::new() };
-    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+fn directories(state: &Path) -> Result<Vec<PathBuf>> {
+    let all = directory(state);
+    let failed = |error: io::Error| failure::at_path(failure::of_io(FIND, &error), &all);
+    match fs::read_dir(&all) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            let entries = entries.map_err(failed)?;
+            entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
+        }
+    }
 }
 
 /// A directory of its own, by a name that begins with the seconds since 1970.
@@ -526,7 +584,7 @@ fn tidy(state: &Path, now: SystemTime) {
             let _ = job.forget();
         }
     }
-    for directory in directories(state) {
+    for directory in directories(state).unwrap_or_default() {
         let made = || fs::metadata(&directory).and_then(|found| found.modified());
         let is_left = || made().is_ok_and(|made| now.duration_since(made).is_ok_and(|age| age > BEGIN_LIMIT));
         if is_unbegun(&directory) && is_left() && is_kept(&directory) != Some(true) {

@@ -188,19 +188,23 @@ impl Looker {
         }
     }
 
-    /// As [`Reach::of`], but copies need not wait until it is dialled.
     pub(super) fn reach(&self) -> Result<Reach> {
-        if let Place::Object { location, settings } = &self.source {
-            let bucket = lock(&self.far_movers).bucket(location, settings)?;
-            return Ok(Reach::object(bucket.as_directory()));
-        }
-        let Some((whom, place)) = Whom::of(&self.source).zip(far_movers::place_there(&self.source)) else {
-            return Reach::of(self.source.clone(), &mut lock(&self.far_movers));
-        };
-        let reached = lock(&self.far_movers).reach(&whom)?;
-        let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
-        Ok(Reach::far(Arc::new(client), place))
+        reach_of(&self.source, &self.far_movers)
     }
+}
+
+/// As [`Reach::of`], but copies need not wait until it is dialled. A place in a bucket is a directory.
+pub(super) fn reach_of(place: &Place, far_movers: &Mutex<FarMovers>) -> Result<Reach> {
+    if let Place::Object { location, settings } = place {
+        let bucket = lock(far_movers).bucket(location, settings)?;
+        return Ok(Reach::object(bucket.as_directory()));
+    }
+    let Some((whom, place)) = Whom::of(place).zip(far_movers::place_there(place)) else {
+        return Reach::of(place.clone(), &mut lock(far_movers));
+    };
+    let reached = lock(far_movers).reach(&whom)?;
+    let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
+    Ok(Reach::far(Arc::new(client), place))
 }
 
 impl Driver<'_> {

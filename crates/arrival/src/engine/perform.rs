@@ -5,6 +5,7 @@ use super::{Driver, NOTICE, Told};
 use crate::command::{self, RunPlace};
 use crate::item::{ItemKind, Version, key_of};
 use crate::machine::{Action, Arrived, Input, Outcome, Trouble};
+use crate::scan::Names;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -25,12 +26,15 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::NO_KEY_KEPT;
-use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
+use thalweg_mover::run::copy::{Report, Watch as CopyWatch, Wishes};
 use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{self, Check};
 use thalweg_wire::path::{Escaped, unescape};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+
+/// What copies brought, and what of it goes.
+mod brought;
 
 /// Before what cannot be read of a run is looked at once more.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -169,10 +173,18 @@ impl Driver<'_> {
             delete: false,
             part: None,
         };
+        let scanner = &self.watch.scanner;
+        let mut brought = match scanner.kind {
+            ItemKind::Directory => Some(self.make_way(name, version, placed)?),
+            ItemKind::File => None,
+        };
         let receipt = ReceiptFile::begin(&self.receipt(name, version), &asked)?;
         wishes.receipt = Some(receipt.sink());
-        let (report, settled) = self.copy(name, source, destination, &wishes, placed)?;
-        let scanner = &self.watch.scanner;
+        let (result, settled) = self.copy(name, source, destination, &wishes, placed);
+        let is_well = result.is_ok() && settled.failure.is_none();
+        let noted = brought.as_mut().map_or(Ok(()), |brought| brought.end(settled.names(name), is_well));
+        let report = result?;
+        noted?;
         let mut copied = scanner.version_of(name, settled.entries());
         let is_partial = settled.is_partial;
         let digest = settled.digest(scanner.kind)?;
@@ -190,10 +202,7 @@ impl Driver<'_> {
                 Ok(digest)
             }
             // Its receipt is one of nothing that arrived.
-            false => {
-                let cause = "it is not what it was when it was seen to be complete";
-                Err(Failure::new(FailureKind::Changed, "copy", cause))
-            }
+            false => Err(changed()),
         }
     }
 
@@ -214,7 +223,10 @@ impl Driver<'_> {
             let mut wishes = self.watch.wishes.clone();
             wishes.selection.filter.clear();
             wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
-            let (_, settled) = self.copy(name, from, to, &wishes, &Arc::default())?;
+            let mut brought = self.make_way_for_results(name, &directory, &place.below(name.as_bytes()))?;
+            let (result, settled) = self.copy(name, from, to, &wishes, &Arc::default());
+            result?;
+            brought.end(Names::new(), settled.failure.is_none())?;
             if let Some(failure) = settled.failure {
                 return Err(failure);
             }
@@ -228,7 +240,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Copies an item, or its results, and tells what is noted of it.
+    /// Copies an item, or its results, and tells what is noted of it; what it said of entries also where it failed.
     fn copy(
         &self,
         name: &RelativePath,
@@ -236,10 +248,23 @@ impl Driver<'_> {
         to: Place,
         wishes: &Wishes,
         placed: &Arc<Mutex<Placed>>,
-    ) -> Result<(thalweg_mover::run::copy::Report, Settled)> {
+    ) -> (Result<Report>, Settled) {
+        let settled = Arc::default();
+        let result = self.copy_heard(name, (from, to), wishes, placed, &settled);
+        let settled = std::mem::take(&mut *lock(&settled));
+        (result, settled)
+    }
+
+    fn copy_heard(
+        &self,
+        name: &RelativePath,
+        (from, to): (Place, Place),
+        wishes: &Wishes,
+        placed: &Arc<Mutex<Placed>>,
+        settled: &Arc<Mutex<Settled>>,
+    ) -> Result<Report> {
         let is_within = [&from, &to].into_iter().all(|place| Whom::of(place).is_none());
         let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.far_movers), &self.watch.state)?;
-        let settled: Arc<Mutex<Settled>> = Arc::default();
         let (hears, places) = (settled.clone(), placed.clone());
         let (tell, item) = (self.tell.clone(), name.clone());
         let is_key_told = self.is_key_told.clone();
@@ -260,9 +285,7 @@ impl Driver<'_> {
             // What was asked of data streams is for the others, which go to a far mover or come from one.
             wishes.asked_of_way = AskedOfWay::default();
         }
-        let report = job.run(&wishes, &self.watch.state, &watch, self.stop)?;
-        let settled = std::mem::take(&mut *lock(&settled));
-        Ok((report, settled))
+        job.run(&wishes, &self.watch.state, &watch, self.stop)
     }
 
     /// Where what arrived was put, if a command is to run for it and nothing is there: scratch disks are purged. What
@@ -339,15 +362,15 @@ impl Driver<'_> {
         let bytes = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
         let source = self.watch.source.below(name.as_bytes());
         let destination = self.watch.destination.below(name.as_bytes());
+        // Between a bucket and a far directory nothing of it is here.
         let here = match (&destination, &source) {
             (Place::Local(path), _) | (_, Place::Local(path)) => {
-                std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string()
+                Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string())
             }
-            _ => OsString::new(),
+            _ => None,
         };
-        vec![
+        let told = [
             ("THALWEG_ITEM_NAME", bytes(name.as_bytes())),
-            ("THALWEG_ITEM_PATH", here),
             ("THALWEG_ITEM_SOURCE", source.to_string().into()),
             ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
             ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
@@ -356,7 +379,8 @@ impl Driver<'_> {
             ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
             ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
             ("THALWEG_ITEM_RESULTS", self.results(name).into_os_string()),
-        ]
+        ];
+        told.into_iter().chain(here.map(|here| (command::ITEM_PATH, here))).collect()
     }
 
     /// Where the receipt of this version of an item is put, as seen from anywhere: it is told to commands.
@@ -410,6 +434,12 @@ impl Driver<'_> {
     pub(super) fn run_place(&self, name: &RelativePath, attempt: u32) -> RunPlace {
         RunPlace::new(&self.directory.join("runs"), &format!("{}-{attempt}", short(name)))
     }
+}
+
+/// What a copy brought, or would bring, is not what was to be copied.
+fn changed() -> Failure {
+    let cause = "it is not what it was when it was seen to be complete";
+    Failure::new(FailureKind::Changed, "copy", cause)
 }
 
 /// A file name that any item can have.
@@ -492,6 +522,8 @@ type Entries = BTreeMap<RelativePath, (Arc<Entry>, Option<Digest>)>;
 #[derive(Default)]
 struct Settled {
     entries: Entries,
+    /// What attempts brought whose links were lost.
+    earlier: Names,
     /// Something was left out.
     is_partial: bool,
     /// By the destination, which does not keep it.
@@ -515,7 +547,11 @@ impl Settled {
             }
             Event::Aside(_, message::Outcome::Skipped(_)) => self.is_partial = true,
             // The next attempt tells all of it once more, as it is then.
-            Event::LinkLost(_) => *self = Settled::default(),
+            Event::LinkLost(_) => {
+                let mut earlier = std::mem::take(&mut self.earlier);
+                earlier.extend(self.all());
+                *self = Settled { earlier, ..Settled::default() };
+            }
             _ => {}
         }
     }
@@ -523,6 +559,21 @@ impl Settled {
     /// What stands at the destination.
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values().map(|(entry, _)| &**entry)
+    }
+
+    /// Their paths.
+    fn all(&self) -> impl Iterator<Item = (RelativePath, bool)> {
+        self.entries().map(|entry| (entry.path.clone(), matches!(entry.kind, Kind::Directory)))
+    }
+
+    /// By their paths below the item, which is a directory, all that came to stand at the destination.
+    fn names(&self, item: &RelativePath) -> Names {
+        let all = self.earlier.clone().into_iter().chain(self.all());
+        let below = |path: &RelativePath| {
+            let rest = path.as_bytes().strip_prefix(item.as_bytes())?.strip_prefix(b"/")?;
+            RelativePath::new(rest.to_vec()).ok()
+        };
+        all.filter_map(|(path, is_directory)| Some((below(&path)?, is_directory))).collect()
     }
 
     /// Digest of the whole item, and its bytes.

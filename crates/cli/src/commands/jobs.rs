@@ -46,9 +46,9 @@ pub fn jobs(args: &JobsArgs) -> Result<Exit> {
         Some(JobsCommand::Log(args)) => them.log(args),
         Some(JobsCommand::Wait(args)) => Ok(them.wait(args)),
         Some(JobsCommand::Stop(args)) => Ok(each(&args.jobs, |job| them.stop(job, args))),
-        Some(JobsCommand::Resume(args)) if args.all => Ok(them.resume_all()),
+        Some(JobsCommand::Resume(args)) if args.all => them.resume_all(),
         Some(JobsCommand::Resume(args)) => Ok(each(&args.jobs, |job| them.resume(&them.find(job)?))),
-        Some(JobsCommand::Forget(args)) => Ok(them.forget(args)),
+        Some(JobsCommand::Forget(args)) => them.forget(args),
     }
 }
 
@@ -76,15 +76,23 @@ impl Them<'_> {
         jobs::find(self.state, job)
     }
 
+    /// All that can be read; the others are told, and what that makes of the exit code.
+    fn known(&self) -> Result<(Vec<Job>, Exit)> {
+        let known = jobs::known(self.state)?;
+        known.unread.iter().for_each(|(_, failure)| show::failure(failure));
+        Ok((known.jobs, if known.unread.is_empty() { Exit::Done } else { Exit::Partial }))
+    }
+
     fn list(&self) -> Result<Exit> {
-        for job in &jobs::all(self.state) {
+        let (all, exit) = self.known()?;
+        for job in &all {
             match self.json {
                 true => json::line(&tell::object(job, self.state))?,
                 false => tell::line(job, self.state)?,
             }
         }
         out::flush()?;
-        Ok(Exit::Done)
+        Ok(exit)
     }
 
     fn show(&self, args: &JobsShowArgs) -> Result<Exit> {
@@ -214,20 +222,21 @@ impl Them<'_> {
     }
 
     /// What failed would fail again each time.
-    fn resume_all(&self) -> Exit {
-        let all = jobs::all(self.state).into_iter();
-        let interrupted = all.filter(|job| job.state == State::Interrupted && is_here(job));
-        interrupted.map(|job| told(self.resume(&job))).fold(Exit::Done, Exit::worst)
+    fn resume_all(&self) -> Result<Exit> {
+        let (all, exit) = self.known()?;
+        let interrupted = all.into_iter().filter(|job| job.state == State::Interrupted && is_here(job));
+        Ok(interrupted.map(|job| told(self.resume(&job))).fold(exit, Exit::worst))
     }
 
-    fn forget(&self, args: &JobsForgetArgs) -> Exit {
+    fn forget(&self, args: &JobsForgetArgs) -> Result<Exit> {
         let Some(older_than) = args.older_than else {
-            return each(&args.jobs, |job| self.find(job)?.forget().map(|()| Exit::Done));
+            return Ok(each(&args.jobs, |job| self.find(job)?.forget().map(|()| Exit::Done)));
         };
         let now = unix_seconds();
         let is_old = |job: &Job| now.saturating_sub(job.over_at()) >= older_than.as_secs();
-        let old = jobs::all(self.state).into_iter().filter(|job| job.state.is_over() && is_old(job));
-        old.map(|job| told(job.forget().map(|()| Exit::Done))).fold(Exit::Done, Exit::worst)
+        let (all, exit) = self.known()?;
+        let old = all.into_iter().filter(|job| job.state.is_over() && is_old(job));
+        Ok(old.map(|job| told(job.forget().map(|()| Exit::Done))).fold(exit, Exit::worst))
     }
 
     /// A job about which something was done.

@@ -171,7 +171,8 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let reaches = open_all(&args.places, &mut far_movers, far_movers::has_name)?;
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut trouble = |failure: Failure| troubles.add_at(place, &failure);
-        let ended = reach.remove(args.recursive, &mut removed, &mut trouble);
+        let ended = refuse_directory(reach, place, args.recursive)
+            .and_then(|()| reach.remove(args.recursive, &mut removed, &mut trouble));
         if let Err(failure) = ended {
             troubles.add_at(place, &failure);
             refused.push(failure.kind);
@@ -186,6 +187,20 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
         false => out::line(&format!("{} removed", units::entries(removed))),
     };
     out::answered(told, exit)
+}
+
+/// A `/` behind the name of a directory, which shells add, does not ask for its removal.
+fn refuse_directory(reach: &Reach, place: &OsStr, recursive: bool) -> Result<()> {
+    if recursive || !place.as_encoded_bytes().ends_with(b"/") {
+        return Ok(());
+    }
+    match reach.itself() {
+        Ok(entry) if is_directory(&entry) => {
+            Err(Failure::new(FailureKind::Conflict, "remove", "it is a directory: use -r"))
+        }
+        // What else there is to say, the removal says.
+        _ => Ok(()),
+    }
 }
 
 /// Reads all places, then reaches them.

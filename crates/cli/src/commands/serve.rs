@@ -42,6 +42,9 @@ const UNTOLD: &str = "who makes tickets is not told where the daemon is reached,
 /// That clients find less than the flags of an export let them do.
 const UNWRITABLE: &str = "nobody writes in an export that is not `ro`";
 
+/// That what channels left of a daemon that was killed may still take room.
+const UNCLEARED: &str = "logs of frames that nobody can go on with may still be there";
+
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
 
@@ -66,6 +69,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
     exports.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
+    // Before anybody can open one of them.
+    exports.remove_deserted_logs().iter().for_each(|failure| warn(failure, UNCLEARED));
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let owner = state.join("client.pem");
     let is_first = owner.symlink_metadata().is_err();

@@ -4,6 +4,7 @@ use super::asked;
 use super::support::job::{Running, bytes_allocated};
 use super::support::volume::{Volume, can_mount};
 use super::support::{Scratch, noise, wait_until};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 #[test]
@@ -146,4 +147,26 @@ fn room_that_is_kept_free_is_left_by_what_begins_by_what_is_large_and_by_what_ru
     let (code, said) = run(&["cp", &small, &to]);
     assert_eq!(code, Some(0), "{said}");
     assert!(std::fs::read(volume.path.join("small")).unwrap() == noise(7, 24 << 20));
+}
+
+#[test]
+fn a_daemon_that_is_started_removes_what_channels_of_a_killed_one_left_that_were_not_recorded() {
+    let scratch = Scratch::new();
+    let made = |path: &str, files: &[&str]| {
+        let log = scratch.path(path);
+        std::fs::create_dir_all(&log).unwrap();
+        files.iter().for_each(|file| std::fs::write(log.join(file), "").unwrap());
+        std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o700)).unwrap();
+        log
+    };
+    let spill = "0000000000000000.spill";
+    let gone = [made("srv/scan.frames", &["lock", spill]), made("srv/run7/scan.frames", &["lock", spill])];
+    let stays = [
+        made("srv/kept.frames", &["lock", spill, "recorded"]),
+        made("shut/scan.frames", &["lock", spill]),
+    ];
+    let shut = format!("shut={}:ro", scratch.path("shut").display());
+    let _daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], &["--export", &shut]);
+    gone.iter().for_each(|log| assert!(!log.exists(), "{}", log.display()));
+    stays.iter().for_each(|log| assert!(log.join(spill).exists(), "{}", log.display()));
 }

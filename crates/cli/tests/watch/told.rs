@@ -183,3 +183,49 @@ fn what_the_program_is_told_is_true_of_a_file_that_was_corrected_while_it_waited
         assert_eq!(std::fs::read(bench.destination.join("b")).unwrap(), b"second,-corrected");
     }
 }
+
+/// The directory is corrected between two lives of the watch; its results go where those of the first went.
+#[test]
+fn a_directory_is_analysed_without_what_its_source_has_no_more_and_so_are_its_results() {
+    let bench = Bench::new();
+    let body = r#"cp "$THALWEG_ITEM_PATH"/*.tif "$THALWEG_ITEM_RESULTS"
+        (cd "$THALWEG_ITEM_PATH" && echo *.tif) >> "$LOG""#;
+    let script = analysis(&bench.scratch, body);
+    let results = bench.scratch.path("results");
+    let names = |directory: &Path| -> Vec<String> {
+        let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let watch = || {
+        let mut command = bench.scratch.thalweg();
+        command.arg("watch").args([&bench.source, &bench.destination]).args(["--item", "directory"]);
+        command.args(["--marker", "READY", "--look-every", "100ms", "--idle-exit", "500ms"]);
+        command.arg("--results-back").arg(&results).arg("--on-arrival").arg(&script);
+        command.env("LOG", bench.scratch.path("log"));
+        let (code, text) = ends(command);
+        assert_eq!(code, Some(0), "{text}");
+    };
+    for name in ["a.tif", "b.tif", "READY"] {
+        bench.put(&format!("run1/{name}"), name.as_bytes());
+    }
+    watch();
+    std::fs::write(bench.destination.join("run1/note"), "somebody's").unwrap();
+    std::fs::remove_file(bench.source.join("run1/b.tif")).unwrap();
+    bench.put("run1/READY", b"corrected");
+    watch();
+    assert_eq!(bench.log(), ["a.tif b.tif", "a.tif"]);
+    assert_eq!(names(&bench.destination.join("run1")), ["READY", "a.tif", "note"]);
+    assert_eq!(names(&results.join("run1")), ["a.tif"]);
+    // Another scan, which has the name of the one that is done and gone.
+    std::fs::remove_dir_all(bench.source.join("run1")).unwrap();
+    watch();
+    for name in ["c.tif", "READY"] {
+        bench.put(&format!("run1/{name}"), name.as_bytes());
+    }
+    watch();
+    assert_eq!(bench.log(), ["a.tif b.tif", "a.tif", "c.tif"]);
+    assert_eq!(names(&bench.destination.join("run1")), ["READY", "c.tif", "note"]);
+    assert_eq!(names(&results.join("run1")), ["c.tif"]);
+}

@@ -23,8 +23,9 @@ __all__ = ["Item", "item"]
 class Item:
     """An item that arrived, verified and durable."""
 
-    #: Where it can be read on this machine: at the destination if that is here, else at the source.
-    path: Path
+    #: Where it can be read on this machine: at the destination if that is here, else at the source. ``None`` between a
+    #: bucket and a far directory: then nothing of it is here.
+    path: Path | None
     #: Its name below the watched directory; bytes that are no UTF-8 are as :func:`os.fsdecode` has them.
     name: str
     #: Its place at the source as text, odd bytes escaped (``\\xNN``).
@@ -50,8 +51,9 @@ def item() -> Item:
 
     Raises :class:`~thalweg.UsageError` where ``thalweg watch`` did not start the program.
     """
+    path = os.environ.get("THALWEG_ITEM_PATH")
     return Item(
-        path=Path(_told("PATH")),
+        path=Path(path) if path else None,
         name=_told("NAME"),
         source=_told("SOURCE"),
         destination=_told("DESTINATION"),

@@ -13,10 +13,8 @@ fetched first. ``get``, ``put`` and their kin are copies by the engine.
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +23,12 @@ from urllib.parse import urlsplit
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
+from thalweg._written import Packed, Written
 from thalweg.errors import (
     ChangedError,
     ConflictError,
@@ -308,6 +309,37 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     # Reading
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As fsspec's. Of what is written, closing what compresses or encodes it closes the file too, and raises what fails
+        then; what is still open when a transaction is committed is closed first."""
+        asked: dict[str, Any] = {"block_size": block_size, "cache_options": cache_options, **kwargs}
+        if "r" in mode:
+            return super().open(path, mode, compression=compression, **asked)
+        if "b" not in mode:
+            # It asks for the bytes by what follows.
+            text = super().open(path, mode, compression=compression, **asked)
+            text.buffer.wrapped_by(text)
+            return text
+        codec = None if compression is None else get_compression(self._strip_protocol(path), compression)
+        written = super().open(path, mode, **asked)
+        if codec is None:
+            return written
+        try:
+            packed = Packed(written, compr[codec](written, mode=mode[0]))
+        except BaseException:
+            written.close()
+            raise
+        written.wrapped_by(packed)
+        return packed
+
     def _open(
         self,
         path: str,
@@ -324,7 +356,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                 raise ConflictError("it exists", kind="conflict", operation="open", path=path)
             if is_there:
                 self._file(path, "open")
-            return _Written(self, path, autocommit, goes_on=is_there)
+            return Written(self, path, autocommit, goes_on=is_there)
         if mode != "rb":
             raise UsageError(f"mode {mode!r}: rb, wb, ab or xb", kind="usage", operation="open", path=path)
         block = block_size if isinstance(block_size, int) else "default"
@@ -383,7 +415,8 @@ class ThalwegFileSystem(AbstractFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """As fsspec's; a whole directory to where nothing stands yet is one copy."""
+        """As fsspec's; a whole directory to where nothing stands yet is one copy, in which links stay links. Of a link that
+        is put by itself what it leads to is put."""
         if recursive and maxdepth is None and not kwargs and _is_one(lpath) and _is_one(rpath):
             # fsspec takes what is in the working directory for it.
             here = "./" if lpath == "." else os.path.expanduser(lpath)
@@ -413,15 +446,22 @@ class ThalwegFileSystem(AbstractFileSystem):
         if os.path.isdir(lpath):
             self.makedirs(rpath, exist_ok=mode != "create")
         else:
-            self._put(os.path.abspath(lpath), rpath, callback, mode)
+            # What a link leads to, as of other file systems: nobody could open the link as a file there.
+            self._put(os.path.realpath(lpath), rpath, callback, mode)
 
-    def _put(self, here: str, path: str, callback: Any = None, mode: str = "overwrite") -> None:
+    def _put(
+        self, here: str, path: str, callback: Any = None, mode: str = "overwrite", only_content: bool = False
+    ) -> None:
+        """Copies a file. ``only_content``: what stands there keeps its mode, owner and attributes."""
         there = self._there(path)
         if there is not None and (mode == "create" or there["type"] == "directory"):
             # A copy would go into the directory.
             cause = "it exists" if mode == "create" else "a directory stands there"
             raise ConflictError(cause, kind="conflict", operation="put", path=path)
-        self._copy(here, self._place(path), callback)
+        kept: dict[str, Any] = {}
+        if only_content and there is not None:
+            kept = {"perms": False, "owner": False, "xattrs": False}
+        self._copy(here, self._place(path), callback, **kept)
         self.invalidate_cache(path)
 
     def cp_file(
@@ -529,8 +569,9 @@ class ThalwegFileSystem(AbstractFileSystem):
         if conflict is not None:
             raise conflict
 
-    def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes") -> None:
-        """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries."""
+    def _copy(self, source: str, destination: str, callback: Any, unit: str = "bytes", **kept: Any) -> None:
+        """Raises the first entry that fails; the others are copied. The callback counts in ``unit``, bytes or entries.
+        ``kept``: options of a copy."""
         size = None
 
         def tell(event: dict[str, Any]) -> None:
@@ -541,7 +582,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                     callback.set_size(size)
                 callback.absolute_update(event[f"{unit}_settled"])
 
-        asked: dict[str, Any] = {"progress_s": 0.2, "check_entries": False, **self._reaching}
+        asked: dict[str, Any] = {"progress_s": 0.2, "check_entries": False, **self._reaching, **kept}
         with _copy.transfer(source, destination, **asked) as copying:
             for event in copying:
                 tell(event)
@@ -584,9 +625,12 @@ class ThalwegFileSystem(AbstractFileSystem):
         self._remove(path, False)
 
     def rmdir(self, path: str) -> None:
-        if self.ls(path, detail=False, refresh=True):
-            raise ConflictError("it is not empty", kind="conflict", operation="rmdir", path=path)
-        self._remove(path, True)
+        path = self._strip_protocol(path)
+        told, _ = self._look(path)
+        if told["type"] != "directory":
+            raise ConflictError("it is no directory", kind="conflict", operation="rmdir", path=path)
+        # In one step: what comes meanwhile stays, and so does the directory then.
+        self._remove(path, False, as_directory=True)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         if maxdepth is not None:
@@ -599,9 +643,12 @@ class ThalwegFileSystem(AbstractFileSystem):
     def _is_glob(path: Any) -> bool:
         return any(letter in one for one in _as_list(path) for letter in "*?[")
 
-    def _remove(self, path: str, recursive: bool) -> None:
+    def _remove(self, path: str, recursive: bool, as_directory: bool = False) -> None:
+        """``as_directory``: a directory, if nothing is in it, which a ``/`` behind its name asks for."""
         path = self._strip_protocol(path)
         session, below = self._session(path)
+        if as_directory and below:
+            below += b"/"
         with _named(path):
             _, troubles = session.remove(below, recursive)
             self.invalidate_cache(path)
@@ -649,93 +696,6 @@ class _Read(AbstractBufferedFile):
     def _fetch_range(self, start: int, end: int) -> bytes:
         fs: ThalwegFileSystem = self.fs
         return fs._read_range(fs._strip_protocol(self.path), start, end, self._seen)
-
-
-class _Written(io.BufferedIOBase):
-    """A file that is written here and copied when it is closed; within a transaction, when that is committed.
-
-    One that an exception closes is not whole, and is thrown away. Wrappers (text, compression, ``fsspec.open``) do not say
-    why they close it: an exception counts that is being handled then, and was not when the file was opened.
-    """
-
-    def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool, goes_on: bool = False) -> None:
-        self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
-        self._handled = sys.exc_info()[1]
-        # Until all is there: Python closes also what was only half made.
-        self._is_broken = True
-        self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
-        self._here = os.path.join(self._directory.name, "content")
-        # As any program makes files: by the umask.
-        self._file = open(self._here, "w+b")
-        if goes_on:
-            self._file.close()
-            self.fs.get_file(self.path, self._here)
-            self._file = open(self._here, "r+b")
-            self._file.seek(0, os.SEEK_END)
-        self._is_broken = False
-
-    @property
-    def full_name(self) -> str:
-        return self.fs.unstrip_protocol(self.path)
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return self._file.write(data)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._file.seek(offset, whence)
-
-    def truncate(self, size: int | None = None) -> int:
-        return self._file.truncate(size)
-
-    def flush(self, force: bool = False) -> None:
-        if not self._file.closed:
-            self._file.flush()
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        (handled, self._handled), now = (self._handled, None), sys.exc_info()[1]
-        is_broken = self._is_broken or (now is not None and now is not handled)
-        # Until all is on this disk: what could not be written there is not whole, whoever closes it once more.
-        self._is_broken = True
-        try:
-            self._file.close()
-            self._is_broken = is_broken
-        finally:
-            try:
-                if self.autocommit:
-                    self.commit()
-            finally:
-                super().close()
-
-    def commit(self) -> None:
-        """Copies it, unless it is not whole."""
-        try:
-            if not self._is_broken:
-                self.fs._put(self._here, self.path)
-        finally:
-            self._directory.cleanup()
-
-    def discard(self) -> None:
-        """Throws it away."""
-        self._file.close()
-        self._directory.cleanup()
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._is_broken |= kind is not None
-        self.close()
 
 
 @contextmanager

@@ -205,3 +205,26 @@ fn what_is_no_record_is_no_job() {
     fs::write(super::directory(state).join("file"), "x").unwrap();
     assert!(all(state).is_empty());
 }
+
+#[test]
+fn a_record_that_cannot_be_read_is_named_and_that_nobody_can_look_is_not_that_there_is_no_job() {
+    let scratch = tempfile::tempdir().unwrap();
+    let state = scratch.path();
+    assert!(known(state).unwrap().jobs.is_empty(), "nothing was begun yet");
+    let (damaged, other) = (begun(state), begun(state));
+    fs::write(damaged.join(RECORD), "{\"schema\":2}").unwrap();
+    fs::create_dir(super::directory(state).join("bare")).unwrap();
+    let Known { jobs, unread } = known(state).unwrap();
+    assert_eq!(jobs.iter().map(|job| &job.directory).collect::<Vec<_>>(), [&other]);
+    let [(directory, failure)] = &unread[..] else { panic!("{unread:?}") };
+    assert_eq!((directory, failure.kind), (&damaged, FailureKind::Damage));
+    assert!(failure.cause.contains(damaged.to_str().unwrap()), "{failure}");
+    let id = |directory: &Path| directory.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(find(state, &id(&damaged)).unwrap_err().kind, FailureKind::Damage);
+    assert_eq!(find(state, &id(&other)).unwrap().directory, other);
+    fs::remove_dir_all(super::directory(state)).unwrap();
+    fs::write(super::directory(state), "no directory").unwrap();
+    let failure = known(state).unwrap_err();
+    assert!(failure.cause.contains(super::directory(state).to_str().unwrap()), "{failure}");
+    assert!(find(state, "any").is_err());
+}

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
+use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::filter::Filter;
 use thalweg_mover::run::copy::{Selection, Stop};
 use thalweg_sys::priority::Priority;
@@ -278,6 +279,75 @@ fn a_directory_arrives_as_it_was_seen_complete_whatever_is_in_it_and_left_out_of
 }
 
 #[test]
+fn a_directory_that_is_corrected_loses_what_its_source_has_no_more_and_nothing_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let watch = watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &["*.log"]);
+    let (name, run, out) = (path("run"), scratch.path().join("in/run"), scratch.path().join("out/run"));
+    let put = |path: PathBuf| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "content").unwrap();
+    };
+    let stands = || {
+        let mut names = Vec::new();
+        Reach::local(out.clone())
+            .list(true, &mut |found| match found {
+                Found::Entry(entry) => {
+                    names.push(entry.path.to_string());
+                    Ok(())
+                }
+                Found::Trouble(failure) => Err(failure),
+            })
+            .unwrap();
+        names
+    };
+    for file in ["a", "b", "deep/c", "file/d", "gone/e"] {
+        put(run.join(file));
+    }
+    let first = seen(&watch, &name);
+    copied(&watch, &name, first).unwrap();
+    // What a program made there, and somebody else; one by a name that is left out.
+    for file in ["report", "deep/report", "b.log"] {
+        put(out.join(file));
+    }
+    std::fs::remove_file(run.join("b")).unwrap();
+    for directory in ["deep", "file", "gone"] {
+        std::fs::remove_dir_all(run.join(directory)).unwrap();
+    }
+    put(run.join("file"));
+    let failure = copied(&watch, &name, first).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
+    assert!(out.join("b").exists(), "it is not what was seen to be complete");
+    copied(&watch, &name, seen(&watch, &name)).unwrap();
+    assert_eq!(stands(), [".", "a", "b.log", "deep", "deep/report", "file", "report"]);
+    // A disk that is not mounted looks like this.
+    for file in ["a", "file"] {
+        std::fs::remove_file(run.join(file)).unwrap();
+    }
+    let failure = copied(&watch, &name, seen(&watch, &name)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+    assert!(failure.to_string().contains("nothing was deleted: it is empty at the source"), "{failure}");
+    assert_eq!(stands(), [".", "a", "b.log", "deep", "deep/report", "file", "report"]);
+}
+
+#[test]
+fn nothing_behind_a_link_goes_though_the_source_has_it_no_more() {
+    let scratch = tempfile::tempdir().unwrap();
+    let watch = watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[]);
+    let (name, run, out) = (path("run"), scratch.path().join("in/run"), scratch.path().join("out/run"));
+    std::fs::create_dir_all(run.join("deep")).unwrap();
+    for file in ["a", "deep/b"] {
+        std::fs::write(run.join(file), file).unwrap();
+    }
+    copied(&watch, &name, seen(&watch, &name)).unwrap();
+    let moved = scratch.path().join("moved");
+    std::fs::rename(out.join("deep"), &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, out.join("deep")).unwrap();
+    std::fs::remove_dir_all(run.join("deep")).unwrap();
+    copied(&watch, &name, seen(&watch, &name)).unwrap();
+    assert!(moved.join("b").exists() && out.join("deep").is_symlink());
+}
+
+#[test]
 fn a_further_name_of_a_file_that_leads_to_another_one_by_now_is_another_content() {
     let scratch = tempfile::tempdir().unwrap();
     let watch = watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[]);
@@ -380,6 +450,27 @@ fn a_watch_is_found_again_however_its_far_place_is_written() {
     assert_ne!(bare.directory(), once);
     std::fs::create_dir_all(bare.directory()).unwrap();
     assert_eq!(slash.directory(), bare.directory());
+}
+
+#[test]
+fn a_command_is_told_no_path_where_nothing_of_its_item_is_here() {
+    let scratch = tempfile::tempdir().unwrap();
+    let far = |text: &str| Place::parse(text.as_ref(), &Places::default()).unwrap();
+    let here = |name: &str| Place::Local(scratch.path().join(name));
+    let (digest, key, receipt) = ("d".into(), "k".into(), String::new());
+    let arrived = Arrived { version: Version::EMPTY, digest, key, bytes: 1, receipt };
+    let cases = [
+        (far("tw://h/data/in"), far("tw://other/data/out"), false),
+        (here("in"), far("tw://h/data/out"), true),
+        (far("tw://h/data/in"), here("out"), true),
+    ];
+    for (source, destination, is_here) in cases {
+        let complete = Complete::Stable(Duration::ZERO);
+        let watch = Watch { source, destination, ..watch_of(scratch.path(), ItemKind::File, complete, &[]) };
+        let told = driven(&watch, |driver| driver.environment(&path("one"), 1, &arrived));
+        assert_eq!(told.iter().any(|(name, _)| *name == command::ITEM_PATH), is_here, "{told:?}");
+        assert!(told.iter().all(|(_, value)| !value.is_empty()), "{told:?}");
+    }
 }
 
 #[test]

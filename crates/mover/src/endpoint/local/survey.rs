@@ -464,13 +464,14 @@ fn digest_marked(
     tree.root().ok_or_else(|| Failure::new(FailureKind::Internal, "digest", "segments are missing"))
 }
 
-/// Removes a file, link or other object, or with `recursive` a tree. A link that is the place itself goes, not what
-/// it leads to. Directories of other file systems, and the staging of unfinished transfers, stay with what holds
-/// them.
+/// Removes a file, link or other object, or with `recursive` a tree. Without it a directory goes only where a `/` ends
+/// its name, and nothing is in it: in one step, so that nothing goes that came since somebody looked. A link that is
+/// the place itself goes, not what it leads to. Directories of other file systems, and the staging of unfinished
+/// transfers, stay with what holds them.
 ///
 /// # Errors
-/// `Conflict` for a directory without `recursive`; `Usage` for the root of an export or of the machine; as
-/// [`list`].
+/// `Conflict` for a directory without `recursive` that has something in it or no `/` behind its name; `Usage` for the
+/// root of an export or of the machine; as [`list`].
 pub fn remove(
     place: &SurveyPlace,
     recursive: bool,
@@ -488,7 +489,11 @@ pub fn remove(
         return sink(Removed::One);
     }
     if !recursive {
-        return Err(place.refused(FailureKind::Conflict, "remove", "it is a directory: use -r"));
+        if !place.path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(place.refused(FailureKind::Conflict, "remove", "it is a directory: use -r"));
+        }
+        parent.remove_dir(&name).map_err(|error| place.failed("remove", &error))?;
+        return sink(Removed::One);
     }
     let root = parent.open_beneath(&name, Links::Refuse).map_err(|error| place.failed("remove", &error))?;
     let root = Arc::new(root);

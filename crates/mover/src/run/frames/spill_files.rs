@@ -7,8 +7,9 @@
 //!    lacks. A sync that fails is final, and so is one of a log that lost its name: the next hub does not find it.
 //!
 //! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is
-//! cut off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only
-//! held what memory did not is removed: who knew its order is gone.
+//! cut off; if whole records stand in that, which a kill does not leave, it is kept beside them. It notes how large it
+//! may be, because the next hub has it before who said so comes back. A log that only held what memory did not is
+//! removed: who knew its order is gone.
 
 use crate::endpoint::local::destination::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
@@ -26,11 +27,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::dir::{Links, Replace};
-use thalweg_sys::{Advice, Dir, File, Stat};
+use thalweg_sys::{Advice, Dir, File, Stat, errno};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits;
 use thalweg_wire::message::Item;
-use thalweg_wire::spill::{SPILL_HEAD_BYTES, SpillRecord};
+use thalweg_wire::spill::{SPILL_HEAD_BYTES, SpillLengths, SpillRecord};
+
+// Logs that nobody can go on with.
+mod deserted;
+
+pub use deserted::{remove_deserted, remove_deserted_below};
 
 /// Where a channel's log is: a directory that is held open, and the channel's path below it.
 pub struct StorePlace {
@@ -187,10 +193,29 @@ impl Store {
     }
 
     /// Whether a recorded log is there for this channel.
-    pub fn is_recorded_at(place: &StorePlace) -> bool {
-        let name = [&place.path, SUFFIX, b"/", RECORDED].concat();
-        let at = name.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        place.below.open_beneath(&name[..at], Links::Refuse).is_ok_and(|dir| dir.stat(RECORDED).is_ok())
+    ///
+    /// # Errors
+    /// When nobody can say: without its log a channel would begin anew, and say that what is in there never was.
+    pub fn is_recorded_at(place: &StorePlace) -> Result<bool> {
+        let name = [&place.path, SUFFIX].concat();
+        let found = place.below.open_beneath(&name, Links::Refuse).and_then(|dir| dir.stat(RECORDED));
+        match found {
+            Ok(_) => Ok(true),
+            // Nor is a log ever behind a link, or by a name that nothing can have.
+            Err(error) if error.raw_os_error() == Some(errno::LOOP) => Ok(false),
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename => {
+                    Ok(false)
+                }
+                _ => {
+                    let failure = failure::of_io(OPEN_LOG, &error);
+                    Err(match RelativePath::new(name) {
+                        Ok(path) => failure.at(&path),
+                        Err(_) => failure,
+                    })
+                }
+            },
+        }
     }
 
     /// Bytes that a hub gave it when it was recorded; `None` if it is not.
@@ -240,14 +265,47 @@ impl Store {
                 let _ = file.advise(Advice::DontNeed, 0, 0);
             }
             let end = scan(&file, number, Some(number) == last, found).map_err(unread)?;
-            if Some(number) == last && end < file.stat().map_err(unread)?.size {
+            let size = file.stat().map_err(unread)?.size;
+            if end < size && Some(number) != last {
+                tracing::warn!(number, end, "a file of a spill log is damaged: what follows in it is not handed out");
+            } else if end < size {
                 tracing::warn!(number, end, "what is torn of a spill log is cut off");
+                if has_whole_behind(&file, number, end, size).map_err(unread)? {
+                    // No kill does that: something damaged what had been written.
+                    let kept = self.keep_torn(&file, number, end, size);
+                    kept.map_err(|error| self.failed("keep what is torn of the spill log", &name, &error))?;
+                }
                 file.truncate(end).map_err(unread)?;
                 sync()?;
             }
             self.files().insert(number, file);
         }
         Ok(())
+    }
+
+    /// Keeps what is cut off beside the file, for people: producers that still have it send it again, and nobody else
+    /// has it.
+    fn keep_torn(&self, file: &File, number: u64, from: u64, end: u64) -> io::Result<()> {
+        let name = torn_name(number, from);
+        // What a hub left that was killed here.
+        match self.dir.remove_file(&name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let torn = self.dir.create_new(&name, 0o600)?;
+        let mut buffer = vec![0; READ_BYTES];
+        let mut offset = from;
+        while offset < end {
+            let want = buffer.len().min((end - offset) as usize);
+            let have = read_some(file, &mut buffer[..want], offset)?;
+            if have == 0 {
+                break;
+            }
+            torn.write_all_at(&buffer[..have], offset - from)?;
+            offset += have as u64;
+        }
+        torn.sync_all()?;
+        self.dir.sync()
     }
 
     /// From now on it records everything, in so many bytes.
@@ -392,37 +450,6 @@ impl Store {
     }
 }
 
-/// Removes what hubs that were killed left in this directory of logs that had only what their memory did not hold:
-/// nobody can go on with those. What is recorded stays, and what a hub has.
-///
-/// # Errors
-/// What the file system says.
-pub fn remove_deserted(below: &Dir) -> Result<()> {
-    let of_io = |error: io::Error| failure::of_io("clear spill logs", &error);
-    for entry in below.entries().map_err(of_io)? {
-        let name = entry.map_err(of_io)?.name;
-        if !name.ends_with(SUFFIX) {
-            continue;
-        }
-        let Ok(dir) = below.open_beneath(&name, Links::Refuse) else { continue };
-        let Ok(lock) = dir.open_read_write(LOCK) else { continue };
-        // Who has the lock may yet begin to record.
-        if !lock.lock_exclusive().map_err(of_io)? || dir.stat(RECORDED).is_ok() {
-            continue;
-        }
-        for entry in dir.entries().map_err(of_io)? {
-            let name = entry.map_err(of_io)?.name;
-            if number_of(&name).is_some() || name == RECORDED_NEW {
-                dir.remove_file(&name).map_err(of_io)?;
-            }
-        }
-        dir.remove_file(LOCK).map_err(of_io)?;
-        // What is not ours stays, and the directory with it.
-        let _ = below.remove_dir(&name);
-    }
-    Ok(())
-}
-
 /// Tells the records of a file, and returns where the last whole one ends. Payloads are held against their digests
 /// where they may be torn.
 fn scan(
@@ -451,6 +478,32 @@ fn scan(
         offset += bytes;
     }
     Ok(offset)
+}
+
+/// Whether a record begins behind `from`, up to `end`, that stands where it was written.
+fn has_whole_behind(file: &File, number: u64, from: u64, end: u64) -> io::Result<bool> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut head = vec![0; SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX];
+    let mut offset = from + 1;
+    while offset + SPILL_HEAD_BYTES as u64 <= end {
+        let have = read_some(file, &mut buffer, offset)?;
+        let Some(starts) = have.checked_sub(SPILL_HEAD_BYTES - 1) else { break };
+        for start in 0..starts {
+            if SpillLengths::read(&buffer[start..have]).is_err() {
+                continue;
+            }
+            let at = offset + start as u64;
+            let read = read_some(file, &mut head, at)?;
+            if SpillRecord::decode(&head[..read], number, at)
+                .is_ok_and(|(_, lengths)| at + lengths.record() <= end)
+            {
+                return Ok(true);
+            }
+        }
+        // What may begin at the end of the buffer is looked at with the next.
+        offset += starts.max(1) as u64;
+    }
+    Ok(false)
 }
 
 fn is_sound(file: &File, mut offset: u64, bytes: u64, digest: &[u8; 32]) -> io::Result<bool> {
@@ -498,6 +551,11 @@ fn is_held(dir: &Dir, name: &[u8], held: &Stat) -> io::Result<bool> {
 
 fn file_name(number: u64) -> Vec<u8> {
     format!("{number:016x}{FILE_SUFFIX}").into_bytes()
+}
+
+/// Of what was cut off a file from there on.
+fn torn_name(number: u64, from: u64) -> Vec<u8> {
+    format!("{number:016x}-{from:016x}.torn").into_bytes()
 }
 
 fn number_of(name: &[u8]) -> Option<u64> {

@@ -249,6 +249,24 @@ fn removing_a_tree_follows_no_link_and_leaves_nothing() {
 }
 
 #[test]
+fn a_directory_alone_goes_only_while_nothing_is_in_it_and_where_its_name_says_that_it_is_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join("d")).unwrap();
+    std::fs::write(scratch.path().join("d/came"), b"x").unwrap();
+    let gone = |path: &str| {
+        let below = Some(Dir::open(scratch.path()).unwrap());
+        let place = SurveyPlace { path: path.into(), below, follow_links: false };
+        remove(&place, false, &mut |_| Ok(())).map_err(|failure| failure.kind)
+    };
+    assert_eq!(gone("d/"), Err(FailureKind::Conflict), "something is in it");
+    assert!(scratch.path().join("d/came").exists());
+    assert_eq!(gone("d/came"), Ok(()));
+    assert_eq!(gone("d"), Err(FailureKind::Conflict), "its name does not say so");
+    assert_eq!(gone("d/"), Ok(()));
+    assert!(!scratch.path().join("d").exists());
+}
+
+#[test]
 fn listings_are_in_order_with_the_directory_first_and_without_staging() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(scratch.path().join(".thalweg-staging/job")).unwrap();

@@ -20,7 +20,7 @@ impl HubChannel {
         if self.has_looked.load(Ordering::Acquire) {
             return Ok(());
         }
-        if self.place.as_ref().is_some_and(Store::is_recorded_at) {
+        if self.place.as_ref().map_or(Ok(false), Store::is_recorded_at)? {
             self.open_store(&ChannelWishes { is_recorded: true, ..*wishes })?;
         }
         self.has_looked.store(true, Ordering::Release);
@@ -46,7 +46,7 @@ impl HubChannel {
             return Err(Failure::new(FailureKind::Permission, OPEN_LOG, cause));
         };
         // Before anything is made there.
-        if !Store::is_recorded_at(place) {
+        if !Store::is_recorded_at(place)? {
             place.check_size(wishes.spill_bytes.unwrap_or(0))?;
         }
         let store = Arc::new(Store::open(place)?);
