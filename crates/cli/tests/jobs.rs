@@ -449,7 +449,8 @@ fn jobs_that_cannot_be_read_are_told_and_no_success() {
     let damaged = jobs::directory(&site.state()).join("00000000ffff");
     std::fs::create_dir_all(&damaged).unwrap();
     std::fs::write(damaged.join("record.json"), "{").unwrap();
-    let all: [&[&str]; 3] = [&["jobs"], &["jobs", "resume", "--all"], &["jobs", "forget", "--older-than", "1h"]];
+    let all: [&[&str]; 3] =
+        [&["jobs"], &["jobs", "resume", "--all"], &["jobs", "forget", "--older-than", "1h"]];
     for words in all {
         let ran = site.run(words).expect(2);
         assert!(ran.stderr.contains("00000000ffff/record.json"), "{ran:?}");

@@ -336,7 +336,9 @@ pub fn known(state: &Path) -> Result<Known> {
             Err(failure) => known.unread.push((directory, failure)),
         }
     }
-    known.jobs.sort_by(|a, b| (a.record.asked_at_ms, &a.record.id).cmp(&(b.record.asked_at_ms, &b.record.id)));
+    known
+        .jobs
+        .sort_by(|a, b| (a.record.asked_at_ms, &a.record.id).cmp(&(b.record.asked_at_ms, &b.record.id)));
     known.unread.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(known)
 }
@@ -443,7 +445,8 @@ fn look_for_record(directory: &Path) -> Result<Option<Record>> {
         read => read.map_err(|error| failure::at_path(failure::of_io(READ, &error), &path))?,
     };
     let record: Record = serde_json::from_slice(&text).map_err(|_| {
-        let cause = "it is not what was written, or of a later thalweg; without its directory it is forgotten";
+        let cause =
+            "it is not what was written, or of a later thalweg; without its directory it is forgotten";
         failure::at_path(Failure::new(FailureKind::Damage, READ, cause), &path)
     })?;
     let is_its = directory.file_name().and_then(|name| name.to_str()) == Some(record.id.as_str());

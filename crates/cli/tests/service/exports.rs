@@ -161,10 +161,8 @@ fn a_daemon_that_is_started_removes_what_channels_of_a_killed_one_left_that_were
     };
     let spill = "0000000000000000.spill";
     let gone = [made("srv/scan.frames", &["lock", spill]), made("srv/run7/scan.frames", &["lock", spill])];
-    let stays = [
-        made("srv/kept.frames", &["lock", spill, "recorded"]),
-        made("shut/scan.frames", &["lock", spill]),
-    ];
+    let stays =
+        [made("srv/kept.frames", &["lock", spill, "recorded"]), made("shut/scan.frames", &["lock", spill])];
     let shut = format!("shut={}:ro", scratch.path("shut").display());
     let _daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], &["--export", &shut]);
     gone.iter().for_each(|log| assert!(!log.exists(), "{}", log.display()));

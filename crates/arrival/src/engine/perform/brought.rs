@@ -325,7 +325,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let list = scratch.path().join("brought/one");
         let mut brought = Brought::open(list.clone()).unwrap();
-        let before = [("a", false), ("d", true), ("d/b", false), ("e", true), ("odd\nname", false), ("x", true)];
+        let before =
+            [("a", false), ("d", true), ("d/b", false), ("e", true), ("odd\nname", false), ("x", true)];
         brought.add(names(&before)).unwrap();
         let mut brought = Brought::open(list.clone()).unwrap();
         // A bucket does not list the directory in which something is.

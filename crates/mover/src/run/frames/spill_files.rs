@@ -267,7 +267,11 @@ impl Store {
             let end = scan(&file, number, Some(number) == last, found).map_err(unread)?;
             let size = file.stat().map_err(unread)?.size;
             if end < size && Some(number) != last {
-                tracing::warn!(number, end, "a file of a spill log is damaged: what follows in it is not handed out");
+                tracing::warn!(
+                    number,
+                    end,
+                    "a file of a spill log is damaged: what follows in it is not handed out"
+                );
             } else if end < size {
                 tracing::warn!(number, end, "what is torn of a spill log is cut off");
                 if has_whole_behind(&file, number, end, size).map_err(unread)? {
