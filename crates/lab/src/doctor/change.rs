@@ -120,7 +120,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     let is_for_settings = !wanted.settings.is_empty() || !wanted.theirs.is_empty();
     let here = Space::here(roots);
     let has_files = here == Space::First;
-    if !is_for_settings && !(wanted.is_for_profile && has_files) {
+    if !(is_for_settings || wanted.is_for_profile && has_files) {
         return Ok(Vec::new());
     }
     check_is_here(CHANGING, roots, known.as_ref(), &here, state)?;

@@ -120,6 +120,9 @@ fn cause(evidence: &Evidence) -> Cause {
         Some(Slow::Way(..)) => return Cause::SlowCard,
         None => {}
     }
+    if is_held_by_losses(evidence) {
+        return Cause::Loss;
+    }
     // The last round trip is one look, and may be a long one by chance.
     let is_held_back = lost > VERY_LOSSY && is_half_empty(streams) && !was_full;
     if lost > LOSSY && !is_queued || is_held_back { Cause::Loss } else { Cause::Link }
@@ -136,6 +139,33 @@ fn is_lost_by_queue(streams: &[StreamAccount]) -> bool {
     let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
     let (lost, by_queue) = (sum(|stream| stream.retransmitted_bytes), sum(|stream| stream.overflow_bytes));
     by_queue > lost * BY_QUEUE && lost - by_queue <= sum(|stream| stream.sent_bytes) * BESIDES
+}
+
+/// Whether congestion windows were the bound, and small for what was lost: long after they began streams carried far less
+/// than the path was seen to carry. A queue that the beginning overran lost most of it, perhaps; the link is not full
+/// for that afterwards.
+fn is_held_by_losses(evidence: &Evidence) -> bool {
+    /// So many round trips after its beginning a stream is through with it.
+    const BEGINNING: f64 = 50.0;
+    /// A stream that halves its window at each loss, or takes less off it, carries three quarters of what it had, and
+    /// more where a queue keeps the link busy meanwhile.
+    const FULL: f64 = 0.6;
+    let streams = &evidence.sender.streams;
+    let Some(peak) = joint_peak_bytes_per_s(evidence) else { return false };
+    let busy = streams.iter().map(|stream| stream.busy_nanos).max().unwrap_or(0) as f64 / 1e9;
+    let is_ours = evidence.yields || is_paced(evidence);
+    busy > rtt_seconds(evidence) * BEGINNING
+        && carried_bytes(evidence) < peak * busy * FULL
+        && lost_share(evidence) > 0.0
+        && !is_ours
+        && !is_half_empty(streams)
+        && !is_queued_long(streams)
+}
+
+/// Whether we held streams back on purpose, or did: a rate that was kept earlier is none now.
+fn is_paced(evidence: &Evidence) -> bool {
+    let paced = evidence.sender.stage(Stage::Pace as u8);
+    evidence.rate_bytes_per_s.is_some() || paced.bytes > 0 || evidence.sender.limit.is_some()
 }
 
 /// Whether packets were seen to wait in a queue, and more often than once by chance.
@@ -355,9 +385,7 @@ fn joint_peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
 /// that was never seen, or where it may have been we who held them, to give way or to keep a limit. It is a width of
 /// near paths only: over a distance a stream takes many round trips until it fills one.
 fn open_bytes_per_s(evidence: &Evidence) -> Option<f64> {
-    // A rate that was kept earlier is none now.
-    let was_paced = evidence.rate_bytes_per_s.is_some() || evidence.sender.stage(Stage::Pace as u8).bytes > 0;
-    let is_ours = evidence.yields || was_paced || evidence.sender.limit.is_some();
+    let is_ours = evidence.yields || is_paced(evidence);
     let open: u64 = evidence.sender.streams.iter().map(|stream| stream.open_share_bytes_per_s).sum();
     let seen = joint_peak_bytes_per_s(evidence).unwrap_or(0.0);
     (open > 0 && !is_ours).then(|| seen.max(open as f64))

@@ -415,6 +415,40 @@ fn a_link_that_is_full_is_not_called_lossy_for_what_its_queue_lost() {
     assert_eq!(of(&mut evidence, 62, 1_400_000, 400), Cause::Loss);
 }
 
+/// What `thalweg testbed up --rtt 20ms --rate 1Gbit --loss 1e-4` shows of one stream with Reno: its beginning overran the
+/// queue, which lost far more than the way did in all of the time behind it; but the queue was empty then.
+#[test]
+fn a_stream_whose_window_stays_small_for_what_was_lost_has_no_full_link() {
+    let mut evidence = Evidence { elapsed_nanos: 27_050_000_000, bytes: 314_572_800, ..evidence() };
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams.truncate(1);
+    let stream = &mut evidence.sender.streams[0];
+    (stream.acked_bytes, stream.sent_bytes) = (314_627_616, 316_940_071);
+    (stream.rtt_nanos, stream.rtt_min_nanos) = (19_969_000, 19_000_000);
+    (stream.busy_nanos, stream.retransmitted_bytes) = (27_028_000_000, 2_312_456);
+    (stream.cwnd_bytes, stream.window_bytes) = (288_152, 21_233_664);
+    (stream.overflow_bytes, stream.queued_nanos) = (2_283_496, 200_925_890);
+    (stream.delivery_bytes_per_s_max, stream.peak_share_bytes_per_s) = (29_986_459, 62_197_493);
+    stream.congestion = "reno".into();
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::Loss, "{}", said.sentence);
+    // However little was lost: what a window grows by in a round trip is little on a long way.
+    let is = |change: &dyn Fn(&mut StreamAccount)| {
+        let mut evidence = evidence.clone();
+        change(&mut evidence.sender.streams[0]);
+        verdict(&evidence).narrowest.cause
+    };
+    assert_eq!(is(&|stream| (stream.retransmitted_bytes, stream.overflow_bytes) = (30_000, 0)), Cause::Loss);
+    assert_eq!(is(&|stream| (stream.retransmitted_bytes, stream.overflow_bytes) = (0, 0)), Cause::Link);
+    // Packets wait most of the time, it carries what it carries at most, or has no more to carry.
+    assert_eq!(is(&|stream| stream.queued_nanos = 20_000_000_000), Cause::Link);
+    let as_ever = |stream: &mut StreamAccount| {
+        (stream.delivery_bytes_per_s_max, stream.peak_share_bytes_per_s) = (14_000_000, 14_000_000);
+    };
+    assert_eq!(is(&as_ever), Cause::Link);
+    assert_eq!(is(&|stream| stream.cwnd_bytes = 8_000_000), Cause::Link);
+}
+
 /// 12 streams take turns on a line of 25 MB/s: each was seen at a sixth of it, and together they never passed the line.
 fn streams_in_turn() -> Evidence {
     let mut evidence = Evidence { elapsed_nanos: 3_000_000_000, bytes: 60_000_000, ..evidence() };

@@ -341,7 +341,7 @@ fn a_log_that_nobody_can_look_at_is_not_one_that_is_not_there() {
     assert_eq!((recorded("scan"), recorded("link")), (Ok(false), Ok(false)));
     std::fs::write(log.join("recorded"), "7").unwrap();
     assert_eq!((recorded("scan"), recorded("link")), (Ok(true), Ok(false)));
-    std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o0)).unwrap();
     match log.join("recorded").metadata() {
         Ok(_) => eprintln!("skipped in part: no mode keeps this user out"),
         Err(_) => assert_eq!(recorded("scan"), Err(FailureKind::Permission)),
