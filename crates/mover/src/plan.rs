@@ -139,8 +139,9 @@ pub struct Tuned {
     pub congestion: Option<String>,
     /// Content bits a second that it reached.
     pub rate_bits_per_s: u64,
-    /// Round-trip time that it was found at; `None`: within this machine, or by a version that did not keep it.
-    #[serde(default)]
+    /// Round-trip time that it was found at; `None`: within this machine, or by a version that did not keep it. Left
+    /// out then: such a version reads no file that names it, and would begin its history anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Duration>,
 }
 
@@ -617,6 +618,10 @@ mod tests {
         // Of what an earlier version left nobody knows where it was found.
         let old: Tuned = serde_json::from_str(r#"{"streams":6,"rate_bits_per_s":940000000}"#).unwrap();
         assert_eq!((old.rtt, at(&old, rtt(300)).streams.value), (None, 6));
+        // And it reads what was found since, where there is no round-trip time to keep.
+        assert!(!serde_json::to_string(&old).unwrap().contains("rtt"));
+        let kept = serde_json::to_string(&found).unwrap();
+        assert_eq!(serde_json::from_str::<Tuned>(&kept).unwrap(), found);
         // A congestion control was all that was found.
         let alone = Tuned { congestion: Some("bbr".into()), rtt: Some(rtt(20)), ..Tuned::default() };
         assert_eq!(alone.without_congestion(), None);
