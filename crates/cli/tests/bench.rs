@@ -157,14 +157,15 @@ fn numbers_of_files_are_measured_over_a_path_and_a_fit_and_a_tail_read_them() {
     assert_eq!(files.len(), 2 * 3, "4, 8 and 16 files, of all of the data and of two thirds");
     let tail = thalweg(&scratch, &["model", "tail", &result]);
     assert!(tail.status.success(), "{}", says(&tail));
-    // Two sizes: whether the law's condition holds is known, whatever this machine makes of it.
+    // Two sizes: what depends on size is told from what does not.
     let fit = thalweg(&scratch, &["model", "fit", &result, "--json"]);
     let fitted: Value = serde_json::from_slice(&fit.stdout).unwrap_or_else(|_| panic!("{}", says(&fit)));
     assert_eq!(fitted["fit"]["is_split_known"], true, "{fitted}");
-    // So little may cost nothing by the byte, for either part.
+    // So little may cost nothing by the byte, for either part. And that the law's condition holds is only said where
+    // chance would not make such a difference, which six measurements of so little need not show.
     let cost = |name: &str| fitted["fit"]["costs"][name].as_f64().unwrap();
     let is_free = cost("transfer_s_per_byte") == 0.0 && cost("check_s_per_byte") == 0.0;
-    let known: &[&str] = if is_free { &["unknown"] } else { &["holds", "broken"] };
+    let known: &[&str] = if is_free { &["unknown"] } else { &["holds", "broken", "unknown"] };
     assert!(known.iter().any(|known| fitted["condition"] == *known), "{fitted}");
 }
 
