@@ -540,7 +540,8 @@ fn streams_that_cannot_be_dialled_say_why() {
     assert!(!said.contains("link lost") && !said.contains("link is back"), "{said}");
 }
 
-/// A file of 80 KiB at 5 kB/s, to a daemon and from it, both of which bear 5 s of a stall: the link stands all the while.
+/// A file of 80 KiB at 5 kB/s, to a daemon and from it, both of which bear 5 s of a stall: the link stands all the
+/// while.
 fn goes_slowly_without_a_stall(command: &str, options: &[&str]) {
     std::thread::scope(|scope| {
         for is_push in [true, false] {

@@ -348,8 +348,8 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Walks down by chance, again and again. Whether the last descent was cut off, in a directory that takes longer to list
-/// than there is time: then the estimate is a lower bound, and its errors are as large as it is.
+/// Walks down by chance, again and again. Whether the last descent was cut off, in a directory that takes longer to
+/// list than there is time: then the estimate is a lower bound, and its errors are as large as it is.
 fn sample(
     reach: &Reach,
     until: Instant,

@@ -145,8 +145,8 @@ impl ByHand {
         ByHand(self.0.iter().filter(is_of_way).cloned().collect())
     }
 
-    /// Whether the path was used as a copy uses it that nobody turned by hand, so that what it carried says something of
-    /// others. Not where a window is small, a card was chosen, or what travels is compressed or compared.
+    /// Whether the path was used as a copy uses it that nobody turned by hand, so that what it carried says something
+    /// of others. Not where a window is small, a card was chosen, or what travels is compressed or compared.
     pub fn leaves_path(&self) -> bool {
         let is_beside = |word: &String| WORDS_BESIDE_PATH.iter().any(|name| word.starts_with(name));
         self.0.iter().all(is_beside)

@@ -232,7 +232,8 @@ mod tests {
         assert!(checked.damage[5].to_string().ends_with(": is missing"), "{:?}", checked.damage[5]);
     }
 
-    /// Whole as it is, where the link leads: this set has no such files. The set's own directory may be named by a link.
+    /// Whole as it is, where the link leads: this set has no such files. The set's own directory may be named by a
+    /// link.
     #[test]
     fn a_set_whose_directory_is_a_link_elsewhere_is_not_whole() {
         let scratch = tempfile::tempdir().unwrap();

@@ -17,8 +17,8 @@ pub enum TestbedCommand {
     Up(UpArgs),
     /// Run any program in a host; its exit code and signals are its own, and it ends with the testbed
     Run(RunArgs),
-    /// Change the path while programs use it. What is not named stays. What waits in the queue leaves when it was to: at a
-    /// faster rate what comes later waits for that, and comes all at once then
+    /// Change the path while programs use it. What is not named stays. What waits in the queue leaves when it was to:
+    /// at a faster rate what comes later waits for that, and comes all at once then
     Set(SetArgs),
     /// Show the path, what happened to packets, and what the wire costs
     Status(ShowArgs),

@@ -273,9 +273,9 @@ fn check_is_here(
 ///
 /// # Errors
 /// If the record cannot be read, written or removed. Before anything is changed: `Unsupported` in another network
-/// namespace; `NotFound` where there is no record, and a file that begins as [`apply`] writes it; `Busy` while tuned has
-/// the profile active: it would write its settings again when it lets go of it, and would not find the profile when it
-/// starts.
+/// namespace; `NotFound` where there is no record, and a file that begins as [`apply`] writes it; `Busy` while tuned
+/// has the profile active: it would write its settings again when it lets go of it, and would not find the profile when
+/// it starts.
 pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let known = load(roots, state)?;

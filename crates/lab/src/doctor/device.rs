@@ -55,8 +55,8 @@ impl Device {
         self.directory.as_deref().is_some_and(|directory| has_hardware(directory, LAYERS_MAX))
     }
 
-    /// Rate of its line, in bits a second; none if no driver says, or no card is beneath it. Of a bond that of all its slaves together, or of the
-    /// one that is active; of a bridge that of its fastest port.
+    /// Rate of its line, in bits a second; none if no driver says, or no card is beneath it. Of a bond that of all its
+    /// slaves together, or of the one that is active; of a bridge that of its fastest port.
     pub fn rate_bits_per_s(&self) -> Option<u64> {
         rate(self.directory.as_deref()?, LAYERS_MAX)
     }

@@ -199,8 +199,8 @@ impl Wire {
 
     /// Does something else from `now` on. What was accepted keeps its time, and nothing passes it. The bytes of it that
     /// wait for the line are as many as before: they hold it up no longer than they take at the new rate, nor than they
-    /// were to. As the kernel holds packets until their time, what comes behind them at a faster rate waits for the last
-    /// of them, and arrives with it.
+    /// were to. As the kernel holds packets until their time, what comes behind them at a faster rate waits for the
+    /// last of them, and arrives with it.
     pub fn set(&mut self, now: Nanos, path: Path) {
         let waiting = self.waiting_bytes(now);
         self.loss = Lottery::new(path.loss, &mut self.rng);

@@ -141,9 +141,9 @@ fn is_lost_by_queue(streams: &[StreamAccount]) -> bool {
     by_queue > lost * BY_QUEUE && lost - by_queue <= sum(|stream| stream.sent_bytes) * BESIDES
 }
 
-/// Whether congestion windows were the bound, and small for what was lost: long after they began streams carried far less
-/// than the path was seen to carry. A queue that the beginning overran lost most of it, perhaps; the link is not full
-/// for that afterwards.
+/// Whether congestion windows were the bound, and small for what was lost: long after they began streams carried far
+/// less than the path was seen to carry. A queue that the beginning overran lost most of it, perhaps; the link is not
+/// full for that afterwards.
 fn is_held_by_losses(evidence: &Evidence) -> bool {
     /// So many round trips after its beginning a stream is through with it.
     const BEGINNING: f64 = 50.0;

@@ -119,8 +119,8 @@ impl Log {
     }
 }
 
-/// Makes the hidden file, unless another run has it. Of two that begin at once one has it at most: who takes the lock of
-/// a file looks whether it still has the name.
+/// Makes the hidden file, unless another run has it. Of two that begin at once one has it at most: who takes the lock
+/// of a file looks whether it still has the name.
 fn begin_alone(hidden: &Path) -> io::Result<File> {
     // Its name can be foretold: somebody else's link is not followed, and no FIFO waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;

@@ -415,8 +415,8 @@ fn a_link_that_is_full_is_not_called_lossy_for_what_its_queue_lost() {
     assert_eq!(of(&mut evidence, 62, 1_400_000, 400), Cause::Loss);
 }
 
-/// What `thalweg testbed up --rtt 20ms --rate 1Gbit --loss 1e-4` shows of one stream with Reno: its beginning overran the
-/// queue, which lost far more than the way did in all of the time behind it; but the queue was empty then.
+/// What `thalweg testbed up --rtt 20ms --rate 1Gbit --loss 1e-4` shows of one stream with Reno: its beginning overran
+/// the queue, which lost far more than the way did in all of the time behind it; but the queue was empty then.
 #[test]
 fn a_stream_whose_window_stays_small_for_what_was_lost_has_no_full_link() {
     let mut evidence = Evidence { elapsed_nanos: 27_050_000_000, bytes: 314_572_800, ..evidence() };

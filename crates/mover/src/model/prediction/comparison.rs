@@ -81,8 +81,8 @@ pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
 pub enum Deadline {
     /// In 99 of 100 cases.
     Holds,
-    /// More often than not, but not in 99 of 100 cases; or nothing of this way was measured, and usual values would keep
-    /// it.
+    /// More often than not, but not in 99 of 100 cases; or nothing of this way was measured, and usual values would
+    /// keep it.
     Uncertain,
     /// Mostly not.
     TooLate,
