@@ -33,8 +33,10 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// How the words of [`ByHand`] begin that are of the way.
 const WORDS_OF_WAY: [&str; 4] = ["cipher ", "tls ", "via ", "bind "];
 
-/// How those begin that change nothing of what a path carries.
-const WORDS_BESIDE_PATH: [&str; 4] = ["chunk ", "request ", "concurrency ", "disk "];
+/// How those begin that change nothing of what a path carries, nor with how many streams: where a cipher, memory or a
+/// second reading is the bound, the path is not, and a copy teaches its route nothing anyway.
+const WORDS_BESIDE_PATH: [&str; 9] =
+    ["chunk ", "request ", "concurrency ", "disk ", "memory ", "cipher ", "tls ", "dscp ", "reads twice"];
 
 /// What of a copy was turned by hand and not planned; nothing, mostly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -146,7 +148,8 @@ impl ByHand {
     }
 
     /// Whether the path was used as a copy uses it that nobody turned by hand, so that what it carried says something
-    /// of others. Not where a window is small, a card was chosen, or what travels is compressed or compared.
+    /// of others. Not where streams, windows or their congestion control were chosen, a way or a card was, the copy
+    /// gives way to others, or what travels is compressed or compared.
     pub fn leaves_path(&self) -> bool {
         let is_beside = |word: &String| WORDS_BESIDE_PATH.iter().any(|name| word.starts_with(name));
         self.0.iter().all(is_beside)

@@ -73,6 +73,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use thalweg_mover::run::copy::Wishes;
+    use thalweg_wire::hello::Cipher;
+    use thalweg_wire::message::VerifyLevel;
 
     #[test]
     fn what_was_learned_is_known_the_next_time() {
@@ -111,6 +113,18 @@ mod tests {
         for turn in bear_on_it {
             assert!(!teaches(turn));
         }
-        assert!(teaches(|_| {}) && teaches(|wishes| wishes.movement.asked.chunk_bytes = Some(256 << 10)));
+        // Who has set one of these in a configuration sets it for the next copy too.
+        let leave_it: [fn(&mut Wishes); 7] = [
+            |_| {},
+            |wishes| wishes.movement.asked.chunk_bytes = Some(256 << 10),
+            |wishes| wishes.movement.asked.memory_bytes = Some(1 << 30),
+            |wishes| wishes.movement.link.cipher = Cipher::ChaCha20Poly1305,
+            |wishes| wishes.movement.link.cipher = Cipher::Tls,
+            |wishes| wishes.movement.link.dscp = Some(10),
+            |wishes| wishes.fidelity.verify = VerifyLevel::Paranoid,
+        ];
+        for (number, turn) in leave_it.into_iter().enumerate() {
+            assert!(teaches(turn), "{number}");
+        }
     }
 }
