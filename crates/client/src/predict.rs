@@ -42,6 +42,9 @@ const ANYWAY: Duration = Duration::from_secs(2);
 /// under way when that is over ends where it is.
 const DESCENTS_MIN: usize = 30;
 const DESCENTS_MAX: usize = 400;
+/// So many descents that came to their end say how large a tree is and how far that is off, whatever the one that was
+/// cut off would have seen: it is at most one of eleven then. Of two or three, what was cut off may be most of the tree.
+const DESCENTS_ENOUGH: usize = 10;
 /// Directories of one level that a descent chooses among; of more, one of these is taken.
 const CHOICES_MAX: usize = 65_536;
 /// Levels of a descent.
@@ -323,7 +326,7 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
                 ..Work::default()
             };
             let more = if is_cut {
-                "; a directory took longer to list, so that there is at least so much"
+                "; the last one did not come to its end in time, so that there is at least so much"
             } else {
                 ""
             };
@@ -348,8 +351,8 @@ pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Walks down by chance, again and again. Whether the last descent was cut off, in a directory that takes longer to
-/// list than there is time: then the estimate is a lower bound, and its errors are as large as it is.
+/// Walks down by chance, again and again. Whether the estimate rests on a descent that was cut off when the time was
+/// over ([`with_cut`]): then it is a lower bound, and its errors are as large as it is.
 fn sample(
     reach: &Reach,
     until: Instant,
@@ -392,7 +395,7 @@ fn sample(
             });
             if is_cut {
                 levels.push(level);
-                return Ok((at_least(&mut descents, tree::descent(&levels)), true));
+                return Ok(with_cut(descents, tree::descent(&levels)));
             }
             // One that cannot be listed counts as empty, as it does for a copy.
             if listed.is_err() && levels.is_empty() {
@@ -408,17 +411,22 @@ fn sample(
     Ok((tree::estimate(&descents), false))
 }
 
-/// The estimate of these descents and of one that was cut off: it has seen no more than a part, so that it raises the
-/// others, or says nothing.
-fn at_least(descents: &mut Vec<(f64, f64)>, cut: (f64, f64)) -> tree::Estimate {
-    let whole = tree::estimate(descents);
+/// The estimate of these descents and of one that was cut off, and whether it rests on that. Behind
+/// [`DESCENTS_ENOUGH`] it does only if the part has more in it than each of them: some descent is under way whenever the
+/// time ends, but seldom in such a directory. Of fewer it raises the others, or says nothing.
+fn with_cut(mut descents: Vec<(f64, f64)>, cut: (f64, f64)) -> (tree::Estimate, bool) {
+    let whole = tree::estimate(&descents);
+    let is_beyond = |of: fn(&(f64, f64)) -> f64| descents.iter().all(|one| of(one) < of(&cut));
+    if descents.len() >= DESCENTS_ENOUGH && !is_beyond(|seen| seen.0) && !is_beyond(|seen| seen.1) {
+        return (whole, false);
+    }
     let least = (cut.0.max(whole.entries.0), cut.1.max(whole.bytes.0));
     if descents.is_empty() || least != (whole.entries.0, whole.bytes.0) {
         descents.push(least);
     }
-    let told = tree::estimate(descents);
+    let told = tree::estimate(&descents);
     let unsure = |(mean, error): (f64, f64)| (mean, error.max(mean));
-    tree::Estimate { entries: unsure(told.entries), bytes: unsure(told.bytes), ..told }
+    (tree::Estimate { entries: unsure(told.entries), bytes: unsure(told.bytes), ..told }, true)
 }
 
 #[cfg(test)]
@@ -615,10 +623,26 @@ pub(crate) mod tests {
         assert!(is_cut && seen.descents == 1, "{seen:?}");
         assert_eq!((seen.entries, seen.bytes), ((1.0, 1.0), (10.0, 10.0)));
         // It raises what whole descents have seen, and lowers nothing.
-        let of = |cut| at_least(&mut vec![(100.0, 1e6); 3], cut);
+        let of = |cut| with_cut(vec![(100.0, 1e6); 3], cut).0;
         let (less, more) = (of((1.0, 10.0)), of((500.0, 10.0)));
         assert_eq!((less.entries, less.bytes, less.descents), ((100.0, 100.0), (1e6, 1e6), 3));
         assert_eq!((more.entries, more.bytes, more.descents), ((200.0, 200.0), (1e6, 1e6), 4));
+    }
+
+    /// As of a far tree whose descents take longer than there is time: one is always under way at the end of it.
+    #[test]
+    fn a_descent_that_is_cut_off_takes_nothing_from_an_estimate_of_many_that_were_not() {
+        let whole: Vec<(f64, f64)> = (0..20u8).map(|number| (100.0 + f64::from(number % 3), 1e6)).collect();
+        for cut in [(0.0, 0.0), (7.0, 10.0), (101.5, 1e6)] {
+            let (told, is_cut) = with_cut(whole.clone(), cut);
+            assert!(!is_cut && told.entries.1 < 1.0, "{told:?}");
+            assert_eq!(told, tree::estimate(&whole));
+        }
+        let (few, is_cut) = with_cut(whole[..DESCENTS_ENOUGH - 1].to_vec(), (7.0, 10.0));
+        assert!(is_cut && few.entries.1 >= few.entries.0, "{few:?}");
+        // No chance of the time: it came into a directory larger than all others.
+        let (beyond, is_cut) = with_cut(whole, (1e6, 10.0));
+        assert!(is_cut && beyond.entries.0 > 1e4, "{beyond:?}");
     }
 
     /// Two thirds of the directories are ten times as large as the others, and a third have one more below them.
