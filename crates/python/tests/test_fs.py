@@ -280,6 +280,28 @@ def test_a_directory_that_something_comes_into_is_not_removed(
     assert not (daemon.root / "d").exists()
 
 
+def test_a_daemon_that_refuses_every_directory_is_asked_for_the_tree_once_it_is_seen_to_be_empty(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (daemon.root / "d").mkdir()
+    (daemon.root / "d/file").write_bytes(b"content")
+    usual = fs._remove
+
+    def as_earlier(path: str, recursive: bool, as_directory: bool = False) -> None:
+        if as_directory:
+            cause = "it is a directory: use -r"
+            raise thalweg.ConflictError(cause, kind="conflict", operation="remove", path=path)
+        usual(path, recursive)
+
+    monkeypatch.setattr(fs, "_remove", as_earlier)
+    with pytest.raises(thalweg.ConflictError, match="not empty"):
+        fs.rmdir("data/d")
+    assert (daemon.root / "d/file").read_bytes() == b"content"
+    (daemon.root / "d/file").unlink()
+    fs.rmdir("data/d")
+    assert not (daemon.root / "d").exists()
+
+
 class Cutting:
     """Passes a connection on, until it is to cut it once a file is gone: its answer is lost."""
 

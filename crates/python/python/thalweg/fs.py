@@ -45,6 +45,9 @@ __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
 #: Port of a daemon if none is given.
 DEFAULT_PORT = 8487
 
+#: How earlier daemons refuse any directory that is to go by itself, an empty one too; they give no reason but these words.
+_NO_SUCH_STEP = "it is a directory: use -r"
+
 #: Options of fsspec's own, which reach every file system. (``skip_instance_cache`` does not.)
 _OF_FSSPEC = {
     "add_aliases",
@@ -629,8 +632,16 @@ class ThalwegFileSystem(AbstractFileSystem):
         told, _ = self._look(path)
         if told["type"] != "directory":
             raise ConflictError("it is no directory", kind="conflict", operation="rmdir", path=path)
-        # In one step: what comes meanwhile stays, and so does the directory then.
-        self._remove(path, False, as_directory=True)
+        try:
+            # In one step: what comes meanwhile stays, and so does the directory then.
+            self._remove(path, False, as_directory=True)
+        except ConflictError as error:
+            if _NO_SUCH_STEP not in error.cause:
+                raise
+            if self.ls(path, detail=False, refresh=True):
+                raise ConflictError("it is not empty", kind="conflict", operation="rmdir", path=path) from error
+            # What comes now goes with it: there nothing else removes a directory.
+            self._remove(path, True)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         if maxdepth is not None:
