@@ -308,16 +308,15 @@ fn container(roots: &Roots, mounts: &str) -> Option<String> {
     if let Some(name) = first.split('\0').find_map(|word| word.strip_prefix("container=")) {
         return Some(name.into());
     }
-    let groups = read(&roots.proc.join("1/cgroup")).unwrap_or_default();
-    for (mark, name) in
-        [("docker", "docker"), ("kubepods", "kubernetes"), ("libpod", "podman"), ("lxc", "lxc")]
-    {
-        if groups.contains(mark) {
-            return Some(name.into());
-        }
+    // The first process is the host's in a container that sees all of its processes, as a pod with `hostPID`.
+    let [first, own] = ["1/cgroup", "self/cgroup"].map(|of| read(&roots.proc.join(of)).unwrap_or_default());
+    if let Some(name) = [&first, &own].into_iter().find_map(|groups| keeper_of(groups)) {
+        return Some(name.into());
     }
-    // A machine that was started from a medium has a root of layers too; there the second process is the kernel's.
-    if read(&roots.proc.join("2/comm")).is_ok_and(|name| name == "kthreadd") {
+    // A machine that was started from a medium has a root of layers too; there the second process is the kernel's, and
+    // the first one's group is not outside of what is seen.
+    let sees_kernel = read(&roots.proc.join("2/comm")).is_ok_and(|name| name == "kthreadd");
+    if sees_kernel && !paths_of_groups(&first).any(|path| path.starts_with("/..")) {
         return None;
     }
     // With a control group namespace the group says nothing, but the root is still made of layers.
@@ -326,6 +325,31 @@ fn container(roots: &Roots, mounts: &str) -> Option<String> {
         .nth(1)?
         .starts_with("overlay ")
         .then(|| "layered root (docker, podman, containerd)".into())
+}
+
+/// How groups begin that hold what runs in a container, and what keeps that.
+const GROUPS_OF_CONTAINERS: [(&str, &str); 6] = [
+    ("docker", "docker"),
+    ("kubepods", "kubernetes"),
+    ("libpod", "podman"),
+    ("lxc", "lxc"),
+    ("cri-containerd", "containerd"),
+    ("nerdctl", "containerd"),
+];
+
+/// What keeps the container that control groups are of, as `/proc/PID/cgroup` has them. The service that keeps
+/// containers is in none.
+fn keeper_of(groups: &str) -> Option<&'static str> {
+    let is_in = |mark: &str| {
+        let mut names = paths_of_groups(groups).flat_map(|path| path.split('/'));
+        names.any(|name| name.starts_with(mark) && !name.ends_with(".service"))
+    };
+    GROUPS_OF_CONTAINERS.iter().find(|(mark, _)| is_in(mark)).map(|(_, name)| *name)
+}
+
+/// The paths of control groups, of lines like `4:memory:/a/b`.
+fn paths_of_groups(groups: &str) -> impl Iterator<Item = &str> {
+    groups.lines().filter_map(|line| line.splitn(3, ':').nth(2))
 }
 
 /// Whether what is mounted at a path, or nearest above it, may not be written.

@@ -135,6 +135,19 @@ fn a_container_is_known_by_its_marks_and_a_machine_that_has_a_root_of_layers_is_
     // As a live system: the kernel's own processes are seen in no container with processes of its own.
     assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd")]), "none");
     assert_eq!(kept_by(&[layers, ("proc/2/comm", "kthreadd"), (".dockerenv", "")]), "docker");
+    // A pod that sees the processes of its host: its own group has the mark, or is the top of what it sees.
+    let on_host = |first: &str, own: &str| {
+        kept_by(&[layers, ("proc/2/comm", "kthreadd"), ("proc/1/cgroup", first), ("proc/self/cgroup", own)])
+    };
+    let pod = "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-2.scope";
+    assert_eq!(on_host("0::/init.scope", pod), "kubernetes");
+    assert_eq!(on_host("0::/init.scope", "0::/system.slice/cri-containerd-2.scope"), "containerd");
+    assert_eq!(on_host("4:memory:/init.scope\n0::/", "4:memory:/docker/1f\n0::/"), "docker");
+    assert!(on_host("0::/../../../init.scope", "0::/").contains("layered root"));
+    // What keeps containers is in none, nor is a program of that name.
+    for own in ["/system.slice/docker.service", "/user.slice/user-1000.slice/app-docker.scope"] {
+        assert_eq!(on_host("0::/init.scope", &format!("0::{own}")), "none", "{own}");
+    }
 }
 
 /// Who starts a container may mount those of its network so that they can be written.
