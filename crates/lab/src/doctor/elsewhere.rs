@@ -72,13 +72,15 @@ pub fn check_space(operation: &str, then: &Space, here: &Space, record: &Path) -
 /// Whether none of `files` is one that an `--apply` wrote, for who has no record of one: it begins with `head`.
 ///
 /// # Errors
-/// `NotFound`, which names the file and where its record was looked for.
+/// `NotFound`, which names the file and where its record was looked for. A record also goes with an undo that left the
+/// file, as somebody had changed it since: nobody can tell that from here.
 pub fn check_unwritten(operation: &str, files: &[PathBuf], head: &str, record: &Path) -> Result<()> {
     let is_written = |file: &&PathBuf| fs::read(file).is_ok_and(|bytes| bytes.starts_with(head.as_bytes()));
     let Some(file) = files.iter().find(is_written) else { return Ok(()) };
     let cause = format!(
         "`thalweg doctor --apply` wrote {}, and there is no record of what was there before at {}: run it as who applied \
-         it (root, after `sudo`), with the same --state, HOME and XDG_STATE_HOME. If that record is lost, remove the file",
+         it (root, after `sudo`), with the same --state, HOME and XDG_STATE_HOME. If that record is lost, or an --undo \
+         left the file as somebody had changed it by hand, remove the file",
         file.display(),
         record.display()
     );

@@ -43,6 +43,32 @@ fn who_has_no_record_of_an_apply_neither_undoes_it_nor_applies_on_top_of_it() {
     assert!(undo(&tree.roots(), &theirs).expect("nothing to undo").is_empty());
 }
 
+/// It keeps the line that says who wrote it, and its record is gone.
+#[test]
+fn of_a_file_that_undo_left_to_who_changed_it_is_said_what_to_do_and_that_helps() {
+    let tree = dtn();
+    let probes = dtn_probes();
+    let apply_again = || apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state());
+    apply_again().expect("apply");
+    let file = tree.0.path().join("etc/sysctl.d/90-thalweg.conf");
+    let text = fs::read_to_string(&file).expect("it was written");
+    fs::write(&file, format!("{text}kernel.panic = 10\n")).expect("change it");
+    let done = undo(&tree.roots(), &tree.state()).expect("undo");
+    assert!(value(&done, &file.display().to_string()).trouble.is_some(), "{done:?}");
+    for refused in [
+        apply_again().expect_err("a file of nobody's"),
+        undo(&tree.roots(), &tree.state()).expect_err("no record to undo"),
+    ] {
+        for words in ["90-thalweg.conf", "changed it by hand", "remove the file"] {
+            assert!(refused.cause.contains(words), "{words}: {refused}");
+        }
+    }
+    fs::remove_file(&file).expect("as it is told");
+    assert!(undo(&tree.roots(), &tree.state()).expect("nothing to undo").is_empty());
+    apply_again().expect("apply");
+    assert!(file.exists());
+}
+
 /// Has the machine's kernel show its settings as in this network namespace.
 fn enter(tree: &Tree, name: &str, boot: &str) {
     let backlog = tree.roots().sysctl("net.core.netdev_max_backlog");
