@@ -45,6 +45,10 @@ const UNWRITABLE: &str = "nobody writes in an export that is not `ro`";
 /// That what channels left of a daemon that was killed may still take room.
 const UNCLEARED: &str = "logs of frames that nobody can go on with may still be there";
 
+/// So long they are looked for, in all exports together: a file server may take its time for each directory, and nobody
+/// is served meanwhile.
+const CLEARING: Duration = Duration::from_secs(5);
+
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
 
@@ -70,7 +74,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let exports = Exports::open(exports)?;
     exports.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     // Before anybody can open one of them.
-    exports.remove_deserted_logs().iter().for_each(|failure| warn(failure, UNCLEARED));
+    exports.remove_deserted_logs(CLEARING).iter().for_each(|failure| warn(failure, UNCLEARED));
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let owner = state.join("client.pem");
     let is_first = owner.symlink_metadata().is_err();

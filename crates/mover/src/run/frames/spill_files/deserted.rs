@@ -11,7 +11,7 @@ use thalweg_sys::{Dir, Kind};
 /// What fails of them.
 const CLEAR_LOGS: &str = "clear spill logs";
 /// Names that are looked at for them at the start of a daemon, and directories that are looked into: some seconds on a
-/// file server.
+/// file server, if it is not busy.
 const LOOKED_AT_MAX: usize = 1 << 16;
 /// See [`LOOKED_AT_MAX`].
 const LOOKED_INTO_MAX: usize = 1 << 10;
@@ -33,13 +33,13 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
 }
 
 /// The same at all levels, but for staging directories and what is behind links: in the [`LOOKED_INTO_MAX`] directories
-/// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell. As other programs write there, a
-/// directory goes only if it has nothing but what hubs make, and is closed to others as theirs are. Whether all of them
-/// were looked at.
+/// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell, and for as long as `goes_on` says, asked
+/// before each name. As other programs write there, a directory goes only if it has nothing but what hubs make, and is
+/// closed to others as theirs are. Whether all of them were looked at.
 ///
 /// # Errors
 /// What the file system says of one that was to go; the others go.
-pub fn remove_deserted_below(top: &Dir) -> Result<bool> {
+pub fn remove_deserted_below(top: &Dir, goes_on: &mut dyn FnMut() -> bool) -> Result<bool> {
     let (mut names, mut directories) = (LOOKED_AT_MAX, LOOKED_INTO_MAX);
     let (mut is_all, mut failed) = (true, None);
     let mut paths = VecDeque::from([Vec::new()]);
@@ -53,7 +53,7 @@ pub fn remove_deserted_below(top: &Dir) -> Result<bool> {
         let Ok(entries) = dir.entries() else { continue };
         for entry in entries {
             let Ok(entry) = entry else { break };
-            if names == 0 {
+            if names == 0 || !goes_on() {
                 return failed.map_or(Ok(false), Err);
             }
             names -= 1;
