@@ -43,7 +43,7 @@ const ANYWAY: Duration = Duration::from_secs(2);
 const DESCENTS_MIN: usize = 30;
 const DESCENTS_MAX: usize = 400;
 /// So many descents that came to their end say how large a tree is and how far that is off, whatever the one that was
-/// cut off would have seen: it is at most one of eleven then. Of two or three, what was cut off may be most of the tree.
+/// cut off would have seen: it is at most one of eleven then. Of three it may be the one that came to most of the tree.
 const DESCENTS_ENOUGH: usize = 10;
 /// Directories of one level that a descent chooses among; of more, one of these is taken.
 const CHOICES_MAX: usize = 65_536;
@@ -412,8 +412,8 @@ fn sample(
 }
 
 /// The estimate of these descents and of one that was cut off, and whether it rests on that. Behind
-/// [`DESCENTS_ENOUGH`] it does only if the part has more in it than each of them: some descent is under way whenever the
-/// time ends, but seldom in such a directory. Of fewer it raises the others, or says nothing.
+/// [`DESCENTS_ENOUGH`] it does only if the part has more in it than each of them: some descent is under way when the time
+/// ends, but seldom in such a directory. Of fewer it raises the others, or says nothing.
 fn with_cut(mut descents: Vec<(f64, f64)>, cut: (f64, f64)) -> (tree::Estimate, bool) {
     let whole = tree::estimate(&descents);
     let is_beyond = |of: fn(&(f64, f64)) -> f64| descents.iter().all(|one| of(one) < of(&cut));

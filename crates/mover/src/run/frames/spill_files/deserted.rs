@@ -33,7 +33,7 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
 }
 
 /// The same at all levels, but for staging directories and what is behind links: in the [`LOOKED_INTO_MAX`] directories
-/// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell, and for as long as `goes_on` says, asked
+/// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell, and while `goes_on` says so, asked
 /// before each name. As other programs write there, a directory goes only if it has nothing but what hubs make, and is
 /// closed to others as theirs are. Whether all of them were looked at.
 ///
