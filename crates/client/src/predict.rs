@@ -412,8 +412,8 @@ fn sample(
 }
 
 /// The estimate of these descents and of one that was cut off, and whether it rests on that. Behind
-/// [`DESCENTS_ENOUGH`] it does only if the part has more in it than each of them: some descent is under way when the time
-/// ends, but seldom in such a directory. Of fewer it raises the others, or says nothing.
+/// [`DESCENTS_ENOUGH`] it does only if the part has more in it than each of them: some descent is under way when the
+/// time ends, but seldom in such a directory. Of fewer it raises the others, or says nothing.
 fn with_cut(mut descents: Vec<(f64, f64)>, cut: (f64, f64)) -> (tree::Estimate, bool) {
     let whole = tree::estimate(&descents);
     let is_beyond = |of: fn(&(f64, f64)) -> f64| descents.iter().all(|one| of(one) < of(&cut));

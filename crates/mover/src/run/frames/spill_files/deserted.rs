@@ -34,8 +34,8 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
 
 /// The same at all levels, but for staging directories and what is behind links: in the [`LOOKED_INTO_MAX`] directories
 /// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell, and while `goes_on` says so, asked
-/// before each name. As other programs write there, a directory goes only if it has nothing but what hubs make, and is
-/// closed to others as theirs are. Whether all of them were looked at.
+/// before each directory and name. As other programs write there, a directory goes only if it has nothing but what hubs
+/// make, and is closed to others as theirs are. Whether all of them were looked at.
 ///
 /// # Errors
 /// What the file system says of one that was to go; the others go.
@@ -44,6 +44,10 @@ pub fn remove_deserted_below(top: &Dir, goes_on: &mut dyn FnMut() -> bool) -> Re
     let (mut is_all, mut failed) = (true, None);
     let mut paths = VecDeque::from([Vec::new()]);
     while let Some(path) = paths.pop_front() {
+        // Of empty ones there is no name before which it would be asked.
+        if !goes_on() {
+            return failed.map_or(Ok(false), Err);
+        }
         let opened = match path.is_empty() {
             true => top.try_clone(),
             false => top.open_beneath(&path, Links::Refuse),
