@@ -15,7 +15,7 @@ use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
-use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, told_ms, works_on};
 use crate::run::{Ended, LineSink, Outbox, thread};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
@@ -460,6 +460,7 @@ impl Transfer for FlowSend {
         // At a low rate a piece may take longer than a stall is borne.
         if self.is_paced() && heartbeat.waiting_for.is_none() {
             heartbeat.waiting_for = Some(WaitingFor::Read);
+            heartbeat.waiting_ms = told_ms(self.pace.stood_for());
         }
     }
 

@@ -218,6 +218,7 @@ fn a_piece_that_waits_for_its_rate_is_not_the_fault_of_a_peer_that_is_heard() {
     let heard = || {
         let mut heartbeat = Heartbeat::default();
         run.add_to(&mut heartbeat);
+        assert_eq!(heartbeat.waiting_ms > 0, heartbeat.waiting_for.is_some(), "it tells for how long");
         let blames = |is_silent| run.blames(&PeerNow { is_silent, heartbeat: Heartbeat::default() });
         (heartbeat.waiting_for, blames(false), blames(true))
     };
