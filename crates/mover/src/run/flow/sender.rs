@@ -631,8 +631,8 @@ impl FlowSend {
                 // As above: the next window may be minutes away, and others have the piece.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            // No limit is to be turned where it waits for its windows.
-            watch.lap_out(Stage::Pace, bytes);
+            // No limit is to be turned where it waits for its windows; and by a rate none of it went, or did already.
+            watch.lap_out(Stage::Pace, 0);
         }
         let mut goes_on = || {
             // As it goes: at a low limit a single wait takes long, and its stream may be lost.
