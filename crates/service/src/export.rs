@@ -585,7 +585,8 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_nobody_can_go_on_with_are_looked_for_while_there_is_time_and_many_directories_are_no_failure() {
+    fn logs_that_nobody_can_go_on_with_are_looked_for_while_there_is_time_and_many_directories_are_no_failure()
+     {
         use std::os::unix::fs::PermissionsExt;
         let scratch = tempfile::tempdir().unwrap();
         for number in 0..1100 {

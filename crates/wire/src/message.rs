@@ -237,7 +237,8 @@ pub struct Heartbeat {
     pub settled_entries: u64,
     /// What holds the peer up, if anything does.
     pub waiting_for: Option<WaitingFor>,
-    /// For how long, in milliseconds; of what goes on piece by piece, since it last did.
+    /// For how long, in milliseconds; of what goes on piece by piece, since it last did. A sender that tells it says 1
+    /// at least: older ones say 0 whatever they do.
     pub waiting_ms: u32,
 }
 

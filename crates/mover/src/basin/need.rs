@@ -153,6 +153,17 @@ fn paced_bytes(evidence: &Evidence) -> u64 {
     }
 }
 
+/// Bytes that went through one of the limits of a side, as they were sent. Versions from before these were told have
+/// content there, which is several times as much where it is packed: no more than the streams carried counts.
+fn limited_bytes(evidence: &Evidence, side: &SideAccounts, stage: Stage) -> u64 {
+    let bytes = side.stage(stage as u8).bytes;
+    let is_packed = evidence.sender.stage(Stage::Compress as u8).busy_nanos > 0;
+    match path::carried_bytes(evidence) as u64 {
+        carried @ 1.. if is_packed => bytes.min(carried),
+        _ => bytes,
+    }
+}
+
 /// Stages of a stream's thread at the sender.
 const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Compress, Stage::Send];
 /// Stages of a stream's thread at the receiver.
@@ -417,7 +428,9 @@ fn of_operator(evidence: &Evidence, place: Where) -> Need {
     let is_felt = waited > seconds * FELT;
     // Where few of the streams have anything to move, the others do not wait for it.
     let by_rate = match &side.limit {
-        Some(limit) if is_felt => row.bytes as f64 / limit.bytes_per_s.max(1) as f64,
+        Some(limit) if is_felt => {
+            limited_bytes(evidence, side, Stage::Limit) as f64 / limit.bytes_per_s.max(1) as f64
+        }
         _ => 0.0,
     };
     let is_met = waited > seconds * HELD || by_rate > seconds * AT_LIMIT;
@@ -448,7 +461,8 @@ fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
         }
         // The rate of now is that of before only where it was waited for.
         false => {
-            let by_rate = asked.map_or(0.0, |rate| pace.bytes as f64 / rate as f64);
+            let paced = limited_bytes(evidence, sender, Stage::Pace) as f64;
+            let by_rate = asked.map_or(0.0, |rate| paced / rate as f64);
             // Where few of the streams have anything to send, the others do not wait for it.
             let is_reached = by_rate > seconds * AT_LIMIT && waited > seconds * FELT;
             let is_late = by_rate > 0.0 && gone.is_some_and(wakes_senders_late);

@@ -84,7 +84,7 @@ fn sharing(evidence: &Evidence) -> f64 {
 }
 
 /// Bytes that the streams carried since the transfer began, those of other transfers included.
-fn carried_bytes(evidence: &Evidence) -> f64 {
+pub(super) fn carried_bytes(evidence: &Evidence) -> f64 {
     evidence.sender.streams.iter().map(|stream| stream.acked_bytes as f64).sum()
 }
 

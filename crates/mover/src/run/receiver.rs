@@ -11,7 +11,7 @@ use crate::order;
 use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, limited, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, limited, sends_on, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::round::{self, HeldContent, Job, next_job};
@@ -558,7 +558,7 @@ impl Transfer for ReceiveRun {
         // While we work, or are held back, what the peer may send is bounded, and it waits for us. It may read for long
         // what it has sent already.
         let is_held_back = self.is_held_back.load(Ordering::Acquire);
-        let is_excused = is_held_back || works_on(&self.progress()) || works_on(&peer.heartbeat);
+        let is_excused = is_held_back || works_on(&self.progress()) || sends_on(&peer.heartbeat);
         self.awaits_peer() && (peer.is_silent || !is_excused)
     }
 

@@ -10,7 +10,7 @@ use crate::link::FrameBuffer;
 use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
-use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, told_ms, works_on};
 use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
 use crate::stage::ahead::{Ahead, Spare};
 use crate::stage::compress::Packer;
@@ -224,7 +224,7 @@ impl SendRun {
         }
         let now_ms = self.clock.now().as_millis() as u64;
         let stood_ms = now_ms.saturating_sub(self.read_ms.load(Ordering::Relaxed));
-        let waiting_ms = u32::try_from(stood_ms).unwrap_or(u32::MAX);
+        let waiting_ms = told_ms(Duration::from_millis(stood_ms));
         Heartbeat { waiting_for: Some(WaitingFor::Read), waiting_ms, ..Heartbeat::default() }
     }
 

@@ -282,6 +282,17 @@ pub(super) fn works_on(side: &Heartbeat) -> bool {
     }
 }
 
+/// The same of a peer that sends. Versions from before it was told for how long it stood say 0, also while a read
+/// hangs: that is no sign that it gets on.
+pub(super) fn sends_on(peer: &Heartbeat) -> bool {
+    peer.waiting_ms > 0 && works_on(peer)
+}
+
+/// What a sender tells of that: 1 ms at least.
+pub(super) fn told_ms(stood_for: Duration) -> u32 {
+    u32::try_from(stood_for.as_millis()).unwrap_or(u32::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,5 +432,9 @@ mod tests {
         assert!(!works_on(&says(Some(WaitingFor::Read), 10_000)), "a disk that hangs is not read");
         assert!(!works_on(&says(Some(WaitingFor::Sync), 0)));
         assert!(!works_on(&Heartbeat::default()));
+        let sends = |stood_for| sends_on(&says(Some(WaitingFor::Read), told_ms(stood_for)));
+        assert!(sends(Duration::ZERO) && sends(Duration::from_secs(9)) && !sends(Duration::from_secs(10)));
+        assert!(!sends_on(&says(Some(WaitingFor::Read), 0)), "an older sender says that for ever");
+        assert_eq!(told_ms(Duration::MAX), u32::MAX);
     }
 }

@@ -25,7 +25,9 @@ const AHEAD_MIN: usize = 4;
 #[derive(Debug)]
 pub struct Spare {
     left: AtomicUsize,
-    /// A stream found none left: others that need theirs no more are to give it back.
+    /// With so many left nobody is short of them.
+    plenty: usize,
+    /// A stream found none left, and there was not plenty since.
     is_short: AtomicBool,
 }
 
@@ -37,7 +39,8 @@ impl Spare {
     }
 
     fn of(frames: usize) -> Arc<Spare> {
-        Arc::new(Spare { left: AtomicUsize::new(frames), is_short: AtomicBool::new(false) })
+        let (left, is_short) = (AtomicUsize::new(frames), AtomicBool::new(false));
+        Arc::new(Spare { left, plenty: frames.div_ceil(2), is_short })
     }
 
     fn take(&self) -> bool {
@@ -47,6 +50,15 @@ impl Spare {
             self.is_short.store(true, Ordering::Relaxed);
         }
         is_taken
+    }
+
+    /// Whether those that need theirs no more are to give it back. Else they keep it: pages are mapped and cleared each
+    /// time that it is taken.
+    fn is_short(&self) -> bool {
+        if self.left.load(Ordering::Acquire) >= self.plenty {
+            self.is_short.store(false, Ordering::Relaxed);
+        }
+        self.is_short.load(Ordering::Relaxed)
     }
 
     fn give_back(&self, frames: usize) {
@@ -178,7 +190,7 @@ impl Ahead {
             self.ended.push(done);
         }
         self.spare.extend(self.ended.drain(..).map(|done| done.request.memory));
-        if self.left.is_short.load(Ordering::Relaxed) {
+        if self.left.is_short() {
             self.spare.clear();
             self.left.give_back(std::mem::take(&mut self.taken));
         }
@@ -309,10 +321,17 @@ mod tests {
         assert_eq!(left.left.load(Ordering::Acquire), 0);
         streams[0].forget();
         assert_eq!(left.left.load(Ordering::Acquire), 2);
+        // By now there is plenty: it keeps what it has.
         streams[1].forget();
-        assert_eq!(left.left.load(Ordering::Acquire), 3);
+        assert_eq!((streams[1].spare.len(), left.left.load(Ordering::Acquire)), (1, 2));
         streams[2].begin(&file, segments).unwrap();
         assert_eq!(streams[2].under_way(), 2);
+        // And until somebody lacks some again.
+        streams[1].forget();
+        assert_eq!(streams[1].spare.len(), 1);
+        streams[0].begin(&file, segments).unwrap();
+        streams[1].forget();
+        assert_eq!((streams[1].spare.len(), left.left.load(Ordering::Acquire)), (0, 1));
         drop(streams);
         assert_eq!(left.left.load(Ordering::Acquire), 3);
         // As many as 256 MiB have; of large ones a few all the same.

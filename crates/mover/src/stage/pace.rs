@@ -23,6 +23,8 @@ struct State {
     changes: u64,
     /// Who waits now.
     waiting: usize,
+    /// When somebody went last, or the first of those who wait began to.
+    went: Option<Instant>,
 }
 
 /// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall
@@ -71,12 +73,29 @@ impl Pace {
         self.lock().waiting > 0
     }
 
+    /// For how long nobody went, while somebody waits; no time at all while nobody does.
+    pub fn stood_for(&self) -> Duration {
+        let state = self.lock();
+        let went = state.went.filter(|_| state.waiting > 0);
+        went.map_or(Duration::ZERO, |went| went.elapsed())
+    }
+
     /// Waits until `bytes` may go, and says whether they may. `go_on` is asked between pauses; false ends the wait, and
     /// the time that was kept for these bytes is that of others.
     pub fn wait(&self, bytes: u64, go_on: impl FnMut() -> bool) -> bool {
-        self.lock().waiting += 1;
+        {
+            let mut state = self.lock();
+            if state.waiting == 0 {
+                state.went = Some(Instant::now());
+            }
+            state.waiting += 1;
+        }
         let goes = self.wait_in_line(bytes, go_on);
-        self.lock().waiting -= 1;
+        let mut state = self.lock();
+        state.waiting -= 1;
+        if goes {
+            state.went = Some(Instant::now());
+        }
         goes
     }
 
@@ -179,6 +198,26 @@ mod tests {
             assert!(waits.into_iter().all(|wait| !wait.join().unwrap()));
         });
         assert_eq!(pace.lock().next, Some(first), "who comes next waits for what went, and for nothing else");
+    }
+
+    #[test]
+    fn how_long_nobody_went_is_known_while_somebody_waits() {
+        let pace = Pace::new(Some(1));
+        assert!(pace.wait(1000, || true), "the first goes at once");
+        assert_eq!(pace.stood_for(), Duration::ZERO, "nobody waits");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| pace.wait(1000, || true));
+            while !pace.is_waited_for() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let since = Instant::now();
+            std::thread::sleep(Duration::from_millis(2));
+            let at_least = since.elapsed();
+            assert!(pace.stood_for() >= at_least);
+            pace.ask(None);
+            assert!(waits.join().unwrap());
+        });
+        assert_eq!(pace.stood_for(), Duration::ZERO);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 use crate::failure::{Failure, FailureKind, Result};
 use crate::order::devices::Devices;
 use crate::order::{self, Dealer};
+use crate::plan::{NEAR_RTT, STREAMS_PLANNED_MAX};
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
 use crate::transfer::stays::Fate;
@@ -52,6 +53,8 @@ pub struct Limits {
     pub depth: usize,
     /// Streams that take work, of those that stand.
     pub streams: usize,
+    /// Streams that may stand soon: far away one is up before the others.
+    pub streams_to_come: usize,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -114,6 +117,7 @@ impl Limits {
             // As many as the stream's window takes: a send waits when it is full.
             depth: usize::MAX,
             streams: usize::MAX,
+            streams_to_come: STREAMS_PLANNED_MAX.into(),
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes.min(PACK_BYTES)),
             pack_files: 512,
@@ -129,6 +133,11 @@ impl Limits {
         let defaults = Limits::for_segment(terms.segment_bytes);
         Limits {
             entries: rtt.map_or(defaults.entries, entries_for),
+            // Near, and within one process, all are up before there is work.
+            streams_to_come: match rtt {
+                Some(rtt) if rtt < NEAR_RTT => 0,
+                _ => defaults.streams_to_come,
+            },
             concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
             depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
             ..defaults
@@ -255,6 +264,8 @@ struct Tasks {
     usual: Option<Duration>,
     /// Chunks that streams are through with.
     chunks_read: usize,
+    /// Something that was sent over this link is acknowledged: streams that were to come are up by now.
+    has_heard: bool,
 }
 
 impl Tasks {
@@ -269,6 +280,7 @@ impl Tasks {
             clock: Duration::ZERO,
             usual: None,
             chunks_read: 0,
+            has_heard: false,
         }
     }
 
@@ -278,6 +290,7 @@ impl Tasks {
         self.large.clear();
         self.checks.clear();
         self.streams.clear();
+        self.has_heard = false;
     }
 }
 

@@ -139,7 +139,8 @@ fn a_container_is_known_by_its_marks_and_a_machine_that_has_a_root_of_layers_is_
     let on_host = |first: &str, own: &str| {
         kept_by(&[layers, ("proc/2/comm", "kthreadd"), ("proc/1/cgroup", first), ("proc/self/cgroup", own)])
     };
-    let pod = "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-2.scope";
+    let pod =
+        "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice/cri-containerd-2.scope";
     assert_eq!(on_host("0::/init.scope", pod), "kubernetes");
     assert_eq!(on_host("0::/init.scope", "0::/system.slice/cri-containerd-2.scope"), "containerd");
     assert_eq!(on_host("4:memory:/init.scope\n0::/", "4:memory:/docker/1f\n0::/"), "docker");

@@ -117,6 +117,31 @@ fn a_limit_of_an_operator_that_packed_bytes_stay_below_limits_nothing() {
     }
 }
 
+/// As above, by accounts of a version that counts content there: four times as much as was sent.
+#[test]
+fn a_limit_of_an_older_peer_is_judged_by_no_more_than_was_carried() {
+    for limited in [Where::Source, Where::Path, Where::Destination] {
+        let mut evidence = evidence();
+        works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
+        evidence.sender.streams.iter_mut().for_each(|stream| stream.acked_bytes = 125_000_000);
+        let limit = LimitAccount { bytes_per_s: 100_000_000, machine: "dtn1".to_owned(), export: None };
+        let side = match limited {
+            Where::Destination => &mut evidence.receiver,
+            _ => &mut evidence.sender,
+        };
+        if limited == Where::Path {
+            evidence.rate_bytes_per_s = Some(limit.bytes_per_s);
+            paced(&mut evidence, 1_200, 1_000_000_000);
+        } else {
+            works(side, Stage::Limit, 1_200, 0);
+            row(side, Stage::Limit).bytes = 1_000_000_000;
+            side.limit = Some(limit);
+        }
+        let said = verdict(&evidence);
+        assert_eq!(said.narrowest.cause, Cause::SourceCpu, "{}", said.sentence);
+    }
+}
+
 /// An hour at 4 Gbit/s, and 100 Mbit/s in its last five seconds.
 #[test]
 fn a_rate_that_is_set_at_the_end_explains_nothing_before() {

@@ -21,7 +21,8 @@ use self::clocks::{Clocks, Watched};
 use self::drop_behind::Brought;
 use self::file::LocalFile;
 use self::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
-use self::scan::{Scan, entry_of};
+use self::holes::Tellers;
+use self::scan::Scan;
 use self::way::Grounds;
 use super::held::Held;
 use super::staging::partial::pays;
@@ -97,6 +98,7 @@ pub struct LocalSource {
     form: SourceForm,
     held: Held<Dir>,
     clocks: Clocks,
+    tellers: Tellers,
     /// A root is on overlayfs, or may be, where only a sync reaches the pages.
     is_layered: bool,
     /// Devices of roots on tmpfs.
@@ -193,6 +195,7 @@ impl LocalSource {
             form,
             held: Held::new(),
             clocks: Clocks::default(),
+            tellers: Tellers::default(),
             is_layered,
             in_memory,
             brought: Brought::of_a_copy(),
@@ -386,7 +389,7 @@ impl Source for LocalSource {
         let of_io = |error: io::Error| failed("read metadata", &entry.path, &error);
         let spot = self.spot(&entry.path).map_err(of_io)?;
         let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
-        let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
+        let mut now = self.entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat)?;
         now.id = entry.id;
         Ok(now)
     }

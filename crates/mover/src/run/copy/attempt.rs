@@ -106,7 +106,8 @@ impl Job<'_> {
         let open = self.open(&attempt, Request::Push(push));
         let server = client.open_push(open, &|| self.stop.is_asked())?;
         self.tell_plan(&attempt.plan);
-        let limits = sender::Limits::for_path(&attempt.terms, Some(client.rtt));
+        let mut limits = sender::Limits::for_path(&attempt.terms, Some(client.rtt));
+        limits.streams_to_come = limits.streams_to_come.min(self.streams_at_most(&attempt.plan).into());
         let (terms, outbox) = (attempt.terms.clone(), client.session.outbox());
         // An attempt before may have found it otherwise.
         source.expect_reads(false);

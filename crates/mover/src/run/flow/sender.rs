@@ -15,7 +15,7 @@ use crate::run::flow::lags::{Lag, Lags, LatePiece};
 use crate::run::flow::slot::SlotGate;
 use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
-use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
+use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, told_ms, works_on};
 use crate::run::{Ended, LineSink, Outbox, thread};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
@@ -460,6 +460,7 @@ impl Transfer for FlowSend {
         // At a low rate a piece may take longer than a stall is borne.
         if self.is_paced() && heartbeat.waiting_for.is_none() {
             heartbeat.waiting_for = Some(WaitingFor::Read);
+            heartbeat.waiting_ms = told_ms(self.pace.stood_for());
         }
     }
 
@@ -630,8 +631,8 @@ impl FlowSend {
                 // As above: the next window may be minutes away, and others have the piece.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            // No limit is to be turned where it waits for its windows.
-            watch.lap_out(Stage::Pace, bytes);
+            // No limit is to be turned where it waits for its windows; and by a rate none of it went, or did already.
+            watch.lap_out(Stage::Pace, 0);
         }
         let mut goes_on = || {
             // As it goes: at a low limit a single wait takes long, and its stream may be lost.

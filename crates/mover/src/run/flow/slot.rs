@@ -171,7 +171,7 @@ impl SlotGate {
 
     /// What waits for windows that stand at bursts is let through from `opens` on: they were placed at the one that was
     /// ready at `ready`.
-    fn place(&self, slot: &Slot, guard_micros: u64, opens: Instant, ready: Option<Instant>) {
+    pub(super) fn place(&self, slot: &Slot, guard_micros: u64, opens: Instant, ready: Option<Instant>) {
         let opens = self.at(opens);
         let (period, length) = (slot.period_micros * 1000, slot.length_micros * 1000);
         let mut held = self.lock();

@@ -277,7 +277,7 @@ impl Store {
                 if has_whole_behind(&file, number, end, size).map_err(unread)? {
                     // No kill does that: something damaged what had been written.
                     let kept = self.keep_torn(&file, number, end, size);
-                    kept.map_err(|error| self.failed("keep what is torn of the spill log", &name, &error))?;
+                    kept.map_err(|error| self.unkept(&name, size - end, &error))?;
                 }
                 file.truncate(end).map_err(unread)?;
                 sync()?;
@@ -288,7 +288,7 @@ impl Store {
     }
 
     /// Keeps what is cut off beside the file, for people: producers that still have it send it again, and nobody else
-    /// has it.
+    /// has it. Where there is no room for that, it takes none.
     fn keep_torn(&self, file: &File, number: u64, from: u64, end: u64) -> io::Result<()> {
         let name = torn_name(number, from);
         // What a hub left that was killed here.
@@ -297,18 +297,11 @@ impl Store {
             _ => {}
         }
         let torn = self.dir.create_new(&name, 0o600)?;
-        let mut buffer = vec![0; READ_BYTES];
-        let mut offset = from;
-        while offset < end {
-            let want = buffer.len().min((end - offset) as usize);
-            let have = read_some(file, &mut buffer[..want], offset)?;
-            if have == 0 {
-                break;
-            }
-            torn.write_all_at(&buffer[..have], offset - from)?;
-            offset += have as u64;
+        let copied = copy_range(file, &torn, from, end);
+        if copied.is_err() {
+            let _ = self.dir.remove_file(&name);
         }
-        torn.sync_all()?;
+        copied?;
         self.dir.sync()
     }
 
@@ -401,6 +394,16 @@ impl Store {
         self.at(name, failure)
     }
 
+    /// What is torn of a file, so many bytes, cannot be kept. The file is as it was, and the next hub tries again.
+    fn unkept(&self, name: &[u8], bytes: u64, error: &io::Error) -> Failure {
+        let mut failure = failure::of_io("keep what is torn of the spill log", error);
+        failure.cause += &format!(
+            "; whole frames behind damage are kept beside their file before it is cut, and take {bytes} bytes more: \
+             make room for them, or move this file away and the hub begins without its frames"
+        );
+        self.at(name, failure)
+    }
+
     /// With the path of a file of the log.
     fn at(&self, name: &[u8], failure: Failure) -> Failure {
         match RelativePath::new([&self.path[..], b"/", name].concat()) {
@@ -482,6 +485,22 @@ fn scan(
         offset += bytes;
     }
     Ok(offset)
+}
+
+/// Copies the bytes from `from` to `end` of a file to the begin of another one, and makes them durable there.
+fn copy_range(file: &File, to: &File, from: u64, end: u64) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut offset = from;
+    while offset < end {
+        let want = buffer.len().min((end - offset) as usize);
+        let have = read_some(file, &mut buffer[..want], offset)?;
+        if have == 0 {
+            break;
+        }
+        to.write_all_at(&buffer[..have], offset - from)?;
+        offset += have as u64;
+    }
+    to.sync_all()
 }
 
 /// Whether a record begins behind `from`, up to `end`, that stands where it was written.

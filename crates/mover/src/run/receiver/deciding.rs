@@ -448,6 +448,19 @@ mod tests {
         run.close();
     }
 
+    /// Else nothing ends a copy whose sender is older and hangs in a read: neither a stall nor the patience.
+    #[test]
+    fn a_sender_that_reads_is_borne_while_it_goes_on_if_it_tells_for_how_long_it_did_not() {
+        let run = run(&Heard::default());
+        let blames = |waiting_ms| {
+            let waiting_for = Some(WaitingFor::Read);
+            let heartbeat = Heartbeat { waiting_for, waiting_ms, ..Heartbeat::default() };
+            run.blames(&PeerNow { is_silent: false, heartbeat })
+        };
+        assert_eq!([0, 1, 9_999, 10_000].map(blames), [true, false, false, true]);
+        run.close();
+    }
+
     #[test]
     fn what_is_wanted_of_many_entries_is_said_in_few_messages() {
         const ENTRIES: u64 = 2000;

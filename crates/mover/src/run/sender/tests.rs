@@ -4,6 +4,7 @@ use super::*;
 use crate::endpoint::synthetic::NoiseSource;
 use crate::endpoint::{ExtentMap, ScanSink, SourceFile};
 use crate::failure::FailureKind;
+use crate::run::transfer::sends_on;
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Weak};
@@ -661,7 +662,7 @@ impl Told {
         let mut heartbeat = Heartbeat::default();
         run.add_to(&mut heartbeat);
         let peer = PeerNow { is_silent: false, heartbeat: Heartbeat::default() };
-        let is_told = run.is_reading() && works_on(&heartbeat) && !run.blames(&peer);
+        let is_told = run.is_reading() && sends_on(&heartbeat) && !run.blames(&peer);
         let count = {
             let mut seen = self.seen.lock().unwrap();
             seen.push(is_told);

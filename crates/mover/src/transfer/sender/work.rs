@@ -3,7 +3,6 @@
 use super::packs::Room;
 use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work, is_link};
 use crate::order::{Asker, Layout};
-use crate::plan::STREAMS_PLANNED_MAX;
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Order, Run, Seal, Steer, TransferMessage as Say};
@@ -22,9 +21,6 @@ enum Hedge {
     Task(Task),
     At(Duration),
 }
-
-/// So many streams may go far, one of which is up before the others.
-const STREAMS_TO_COME: usize = STREAMS_PLANNED_MAX as usize;
 
 impl Sender {
     /// A stream is ready for work. False if it was before.
@@ -291,9 +287,10 @@ impl Sender {
     fn take_pack(&mut self, stream: u16) -> Option<Task> {
         // With several streams a short queue is shared out rather than packed into one: what slow start takes many
         // round trips for on one, many send at once. Until something is acknowledged more of them may come.
-        let (streams, files_min) = match self.progress.bytes_verified {
-            0 => (self.working_streams().max(STREAMS_TO_COME.min(self.limits.streams)), 8),
-            _ => (self.working_streams(), 16),
+        let (up, to_come) = (self.working_streams(), self.limits.streams_to_come.min(self.limits.streams));
+        let (streams, files_min) = match !self.tasks.has_heard && to_come > up {
+            true => (to_come, 8),
+            false => (up, 16),
         };
         let fair = self.tasks.small.len().div_ceil(streams).max(files_min);
         let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };

@@ -58,26 +58,58 @@ fn packs_count_as_chunks_do() {
     assert!(matches!(sender.next_work(0, now), Next::Work(Work::Pack(_))));
 }
 
-#[test]
-fn the_first_stream_that_is_up_leaves_small_files_to_those_that_come() {
-    let now = Duration::ZERO;
+/// A sender with two streams, by limits for this round trip and for so many streams at most, of which the receiver
+/// wants 300 files of so many bytes.
+fn with_small_files(rtt: Option<Duration>, streams: usize, bytes: u64) -> Sender {
     let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
-    let limits = sender::Limits::for_path(&terms, None);
+    let mut limits = sender::Limits::for_path(&terms, rtt);
+    limits.streams_to_come = limits.streams_to_come.min(streams);
     let mut sender = Sender::new(terms, limits);
-    let EntryId(first) = sender.offer((0..300).map(|at| file(&at.to_string(), 10)).collect());
+    let EntryId(first) = sender.offer((0..300).map(|at| file(&at.to_string(), bytes)).collect());
     [0, 1].into_iter().for_each(|stream| assert!(sender.stream_up(stream)));
     let wants = (first..first + 300).map(|id| (EntryId(id), Want::Whole)).collect();
     sender.hear(Say::Want(wants)).unwrap();
-    let pack = |sender: &mut Sender| {
-        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
-        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
-        sender.pack_sent(0, &ids, &ids);
-        ids
-    };
-    let first = pack(&mut sender);
+    sender
+}
+
+/// Sends the next pack on the first stream.
+fn send_pack(sender: &mut Sender) -> Vec<EntryId> {
+    let Next::Work(Work::Pack(pack)) = sender.next_work(0, Duration::ZERO) else { panic!("a pack") };
+    let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+    sender.pack_sent(0, &ids, &ids);
+    ids
+}
+
+#[test]
+fn the_first_stream_that_is_up_leaves_small_files_to_those_that_come() {
+    let far = Duration::from_millis(100);
+    let mut sender = with_small_files(Some(far), usize::MAX, 10);
+    let first = send_pack(&mut sender);
     assert_eq!(first.len(), 10, "300 files for 32 streams");
     sender.hear(ack(first[0], 0)).unwrap();
-    assert_eq!(pack(&mut sender).len(), 145, "two came, and have half each");
+    assert_eq!(send_pack(&mut sender).len(), 145, "two came, and have half each");
+    // Where no more are to come these two have all at once: within one process, near, and where that was asked for.
+    for (rtt, streams) in [(Duration::ZERO, usize::MAX), (Duration::from_micros(500), usize::MAX), (far, 1)] {
+        assert_eq!(send_pack(&mut with_small_files(Some(rtt), streams, 10)).len(), 150, "{rtt:?}");
+    }
+}
+
+/// Nothing of them is ever counted as verified bytes.
+#[test]
+fn files_without_content_are_left_to_streams_to_come_only_until_one_of_them_is_acknowledged_or_settled() {
+    for is_settled in [false, true] {
+        let mut sender = with_small_files(None, usize::MAX, 0);
+        let first = send_pack(&mut sender);
+        assert_eq!(first.len(), 10);
+        let done = Outcome::Done { digest: None, losses: Vec::new() };
+        let says = match is_settled {
+            true => Say::Settled(vec![(first[0], done)]),
+            false => ack(first[0], 0),
+        };
+        sender.hear(says).unwrap();
+        assert_eq!(sender.progress().bytes_verified, 0);
+        assert_eq!(send_pack(&mut sender).len(), 145);
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Which files have holes.
 //!
 //! A file that takes less room than its size has some, or its file system compresses it, or keeps it in its inode: only
-//! the file itself tells, and only where its file system does. Nothing is read of it.
+//! the file itself tells, and only where its file system does. Elsewhere none is opened: that costs a server's answer,
+//! and may bring a file back from tape. Nothing is read of it.
 
+use crate::mutex::lock;
 use std::io;
+use std::sync::Mutex;
 use thalweg_sys::{Dir, FileSystemKind, Kind, Stat};
 use thalweg_wire::digest::HASHED_HOLE_BYTES_MAX;
 
@@ -28,9 +31,13 @@ impl Holes {
         Holes { sparse: missing > 0, marked: missing > HASHED_HOLE_BYTES_MAX }
     }
 
-    /// As `name` itself tells; `None` where its room has the last word: it takes all of it, or it cannot be asked.
-    pub(super) fn told(dir: &Dir, name: &[u8], stat: &Stat) -> Option<Holes> {
+    /// As `name` itself tells; `None` where its room has the last word: it takes all of it, or it is not to be asked,
+    /// or cannot be.
+    pub(super) fn told(dir: &Dir, name: &[u8], stat: &Stat, tellers: &Tellers) -> Option<Holes> {
         if stat.kind != Kind::File || stat.size <= BLOCK_BYTES || missing_bytes(stat) == 0 {
+            return None;
+        }
+        if !tellers.may_ask(dir, stat) {
             return None;
         }
         let (file, now) = dir.open_once(name).ok()?;
@@ -38,9 +45,7 @@ impl Holes {
             // It is found to have changed when it is read.
             return None;
         }
-        let holes = Holes::among(stat, |at| file.next_hole(at), |at| file.next_data(at)).ok()?;
-        let is_told = holes.sparse || dir.file_system().is_ok_and(|system| tells_holes(system.kind));
-        is_told.then_some(holes)
+        Holes::among(stat, |at| file.next_hole(at), |at| file.next_data(at)).ok()
     }
 
     /// Of those that the file has, by `next_hole` and `next_data` as of [`thalweg_sys::File`].
@@ -71,6 +76,34 @@ impl Holes {
             }
         }
         Ok(Holes { sparse: true, marked: true })
+    }
+}
+
+/// Which file systems have files that are asked. One is looked at once for each device that a scan comes to, and only
+/// where a file takes less room than its size: what is on a server answers from there.
+#[derive(Debug, Default)]
+pub(super) struct Tellers {
+    /// The device that was come to last, and what is on it.
+    last: Mutex<Option<(u64, FileSystemKind)>>,
+}
+
+impl Tellers {
+    /// Whether a file in `dir` may be opened for its holes.
+    fn may_ask(&self, dir: &Dir, stat: &Stat) -> bool {
+        let mut last = lock(&self.last);
+        let known = *last;
+        let kind = match known {
+            Some((device, kind)) if device == stat.device => kind,
+            _ => {
+                let Ok(system) = dir.file_system() else { return false };
+                *last = Some((stat.device, system.kind));
+                system.kind
+            }
+        };
+        // What Lustre released to an archive has one block at most, and is brought back by whoever looks for holes.
+        let may_be_away =
+            kind == FileSystemKind::Lustre && stat.blocks_512.saturating_mul(512) <= BLOCK_BYTES;
+        tells_holes(kind) && !may_be_away
     }
 }
 
@@ -154,14 +187,52 @@ mod tests {
             eprintln!("skipped: no holes on this file system");
             return;
         }
-        let told = |name: &[u8]| Holes::told(&dir, name, &dir.stat(name).unwrap());
+        let tellers = Tellers::default();
+        let told = |name: &[u8]| Holes::told(&dir, name, &dir.stat(name).unwrap(), &tellers);
         if dir.stat(b"full").unwrap().blocks_512 >= 128 {
             assert_eq!(told(b"full"), None);
+        }
+        if !tells_holes(dir.file_system().unwrap().kind) {
+            assert_eq!(told(b"holes"), None);
+            return;
         }
         assert_eq!(told(b"holes").map(|holes| holes.sparse), Some(true));
         // What has its name by now says nothing of what was seen.
         let seen = dir.stat(b"holes").unwrap();
         dir.open_read_write(b"holes").unwrap().truncate(5 * MIB).unwrap();
-        assert_eq!(Holes::told(&dir, b"holes", &seen), None);
+        assert_eq!(Holes::told(&dir, b"holes", &seen, &tellers), None);
+    }
+
+    #[test]
+    fn where_holes_are_not_told_or_a_file_may_be_on_tape_none_is_opened_and_a_file_system_is_looked_at_once()
+    {
+        use FileSystemKind::{Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Smb};
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let file = dir.create_new(b"holes", 0o600).unwrap();
+        file.truncate(4 * MIB).unwrap();
+        file.write_all_at(&[7; 64 << 10], MIB).unwrap();
+        file.sync_all().unwrap();
+        let seen = dir.stat(b"holes").unwrap();
+        if missing_bytes(&seen) == 0 || file.next_hole(0).unwrap() != 0 {
+            eprintln!("skipped: no holes on this file system, or it does not tell them");
+            return;
+        }
+        // Each as if the scan had come to its device before: what the directory is on has no say.
+        let told = |kind: FileSystemKind, stat: &Stat| {
+            let tellers = Tellers { last: Mutex::new(Some((seen.device, kind))) };
+            Holes::told(&dir, b"holes", stat, &tellers).map(|holes| holes.sparse)
+        };
+        for kind in [Nfs, Smb, Fuse, Gpfs, Ceph, FileSystemKind::Other(7)] {
+            assert_eq!(told(kind, &seen), None, "{kind}");
+        }
+        let [released, compressed] = [1, 64].map(|blocks_512| Stat { blocks_512, ..seen });
+        assert_eq!([told(Lustre, &released), told(Lustre, &compressed)], [None, Some(true)]);
+        assert_eq!(told(Ext4, &released), Some(true));
+        // Of another device the directory is asked.
+        let tellers = Tellers { last: Mutex::new(Some((seen.device + 1, Nfs))) };
+        let kind = dir.file_system().unwrap().kind;
+        assert_eq!(tellers.may_ask(&dir, &seen), tells_holes(kind));
+        assert_eq!(*lock(&tellers.last), Some((seen.device, kind)));
     }
 }

@@ -1,8 +1,8 @@
 //! The scan: every name below the roots is offered, left out with a reason, or reported as trouble.
 //!
-//! Nothing is opened but directories, and files that may have holes ([`super::holes`]); FIFOs and devices are only
-//! looked at. Links are not followed unless asked; then a directory that is on the way already, or that is copied into,
-//! is trouble and not gone into.
+//! Nothing is opened but directories, and where holes are told files that may have some ([`super::holes`]); FIFOs and
+//! devices are only looked at. Links are not followed unless asked; then a directory that is on the way already, or
+//! that is copied into, is trouble and not gone into.
 
 use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
 use super::holes::Holes;
@@ -261,14 +261,15 @@ impl<'a> Scan<'a> {
                 Err(error) => {
                     let failure = failed("open", &path, &error);
                     self.totals.complete = false;
-                    self.offer_or_trouble(entry_of(dir, name, path.clone(), &stat, &options.preserve), &path);
+                    let entry = source.entry_of(dir, name, path.clone(), &stat);
+                    self.offer_or_trouble(entry, &path);
                     self.trouble(path, failure);
                     return Next::Go;
                 }
             };
             return self.directory(child, Some((dir, name)), path, &stat, *device);
         }
-        match entry_of(dir, name, path.clone(), &stat, &options.preserve) {
+        match source.entry_of(dir, name, path.clone(), &stat) {
             Ok(entry) => self.offer_file(entry, &stat),
             Err(failure) => self.trouble(path, failure),
         }
@@ -333,7 +334,7 @@ impl<'a> Scan<'a> {
     ) -> Next {
         let preserve = &self.source.options.preserve;
         let entry = match at {
-            Some((dir, name)) => entry_of(dir, name, path.clone(), stat, preserve),
+            Some((dir, name)) => self.source.entry_of(dir, name, path.clone(), stat),
             None => entry_of_root(&child, preserve)
                 .map(|entry| Entry { path: path.clone(), ..entry })
                 .map_err(|error| failed("read metadata", &path, &error)),
@@ -520,42 +521,36 @@ fn joined(top: &[u8], path: &[u8]) -> Vec<u8> {
     [top, slash, path].concat()
 }
 
-/// The entry for `name` as `stat` shows it. Without attributes it has no ACL, and a mode for what has none. A file that
-/// takes less room than its size is opened and asked for its holes.
-///
-/// # Errors
-/// `Io`, `Permission` for link target or attributes; `Unsupported` where they exceed what a transfer carries.
-pub(super) fn entry_of(
-    dir: &Dir,
-    name: &[u8],
-    path: RelativePath,
-    stat: &Stat,
-    preserve: &Preserve,
-) -> Result<Entry> {
-    let unread = |error: io::Error| failed("read the attributes", &path, &error);
-    // Links have no ACL, and a mode that says nothing.
-    if !preserve.xattrs && stat.kind != Kind::Symlink {
-        let acl = dir.xattr(name, ACL).map_err(unread)?;
-        return Ok(with_holes(dir, name, stat, listed(dir, name, path, &without(stat, acl.as_deref()))?));
-    }
-    let xattrs = if preserve.xattrs { dir.xattrs(name).map_err(unread)? } else { Vec::new() };
-    Ok(with_holes(dir, name, stat, dressed(dir, name, path, stat, xattrs)?))
-}
-
-/// The same entry with the holes that its file tells.
-fn with_holes(dir: &Dir, name: &[u8], stat: &Stat, entry: Entry) -> Entry {
-    match Holes::told(dir, name, stat) {
-        Some(Holes { sparse, marked }) => {
-            Entry { kind: thalweg_wire::Kind::File { sparse, marked }, ..entry }
-        }
-        None => entry,
+impl LocalSource {
+    /// The entry for `name` as `stat` shows it. Without attributes it has no ACL, and a mode for what has none. Where
+    /// holes are told, a file that takes less room than its size is opened and asked for them.
+    ///
+    /// # Errors
+    /// `Io`, `Permission` for link target or attributes; `Unsupported` where they exceed what a transfer carries.
+    pub(super) fn entry_of(&self, dir: &Dir, name: &[u8], path: RelativePath, stat: &Stat) -> Result<Entry> {
+        let preserve = &self.options.preserve;
+        let unread = |error: io::Error| failed("read the attributes", &path, &error);
+        // Links have no ACL, and a mode that says nothing.
+        let entry = if !preserve.xattrs && stat.kind != Kind::Symlink {
+            let acl = dir.xattr(name, ACL).map_err(unread)?;
+            listed(dir, name, path, &without(stat, acl.as_deref()))?
+        } else {
+            let xattrs = if preserve.xattrs { dir.xattrs(name).map_err(unread)? } else { Vec::new() };
+            dressed(dir, name, path, stat, xattrs)?
+        };
+        Ok(match Holes::told(dir, name, stat, &self.tellers) {
+            Some(Holes { sparse, marked }) => {
+                Entry { kind: thalweg_wire::Kind::File { sparse, marked }, ..entry }
+            }
+            None => entry,
+        })
     }
 }
 
 /// The entry for `name` as `stat` shows it, without its attributes: to look at, not to be copied by.
 ///
 /// # Errors
-/// As [`entry_of`].
+/// As [`LocalSource::entry_of`].
 pub(in crate::endpoint::local) fn listed(
     dir: &Dir,
     name: &[u8],

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::run::flow::job::FlowWishes;
-use thalweg_wire::message::{FlowStand, Until};
+use thalweg_wire::message::{FlowStand, LeaseId, Slot, Until};
 
 struct Nobody;
 
@@ -181,6 +181,32 @@ fn a_wait_for_the_path_is_no_work_and_one_for_a_rate_is_the_rates() {
     assert_eq!(send.threads, 1, "a stream that has a piece counts");
 }
 
+/// Else a rate seems to be kept of which half was used.
+#[test]
+fn bytes_that_wait_for_a_rate_and_for_their_window_count_once() {
+    let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
+    let always = Slot {
+        lease: LeaseId::default(),
+        lease_millis: 60_000,
+        period_micros: 1_000_000,
+        length_micros: 1_000_000,
+        opens_micros: 0,
+        bytes: 1 << 30,
+        bytes_per_s: 1 << 30,
+        worst_micros: 0,
+        is_any_time: true,
+        settle_micros: 0,
+        over_bytes: 0,
+    };
+    let gate = Arc::new(SlotGate::new());
+    gate.place(&always, 0, Instant::now(), None);
+    run.set_slot(Some((gate, Duration::from_secs(60))));
+    run.pace.ask(Some(1000));
+    assert!(matches!(run.work(0, &mut buffer, &mut Out::default()), Ok(Did::Work)));
+    let pace = run.own_accounts().stage(Stage::Pace as u8);
+    assert_eq!(pace.bytes, 3, "{pace:?}");
+}
+
 /// Hands a piece over while another waits for the rate.
 struct Hands<'a> {
     run: &'a FlowSend,
@@ -218,6 +244,7 @@ fn a_piece_that_waits_for_its_rate_is_not_the_fault_of_a_peer_that_is_heard() {
     let heard = || {
         let mut heartbeat = Heartbeat::default();
         run.add_to(&mut heartbeat);
+        assert_eq!(heartbeat.waiting_ms > 0, heartbeat.waiting_for.is_some(), "it tells for how long");
         let blames = |is_silent| run.blames(&PeerNow { is_silent, heartbeat: Heartbeat::default() });
         (heartbeat.waiting_for, blames(false), blames(true))
     };

@@ -326,6 +326,29 @@ fn what_is_cut_off_a_log_is_kept_where_whole_records_are_in_it() {
 }
 
 #[test]
+fn where_what_is_torn_of_a_log_cannot_be_kept_nothing_is_cut_off_and_who_asks_hears_what_to_do() {
+    let (scratch, store) = opened();
+    let (hub, _synced) = hub(false);
+    let mut writer = begun(store.clone(), &hub);
+    let mut write = |position| writer.try_write(position, &Record::Note(Item::End)).unwrap().unwrap();
+    let [_, second, third] = [0, 1, 2].map(&mut write);
+    let file = store.files()[&second.file].clone();
+    file.write_all_at(&[0xff; 8], second.offset).unwrap();
+    let torn = torn_name(second.file, second.offset);
+    // No file takes its place.
+    std::fs::create_dir(scratch.path().join("scan.frames").join(OsStr::from_bytes(&torn))).unwrap();
+    let told = store.recover(true, &mut |_, _| {}).unwrap_err().to_string();
+    let size = third.offset + third.bytes;
+    assert_eq!(file.stat().unwrap().size, size);
+    let rest = size - second.offset;
+    let hint = format!("take {rest} bytes more: make room for them, or move this file away");
+    assert!(told.contains("on `scan.frames/0000000000000000.spill`: "), "{told}");
+    assert!(told.contains(&hint), "{told}");
+    let full = store.unkept(&file_name(second.file), rest, &io::Error::from(io::ErrorKind::StorageFull));
+    assert!(full.kind == FailureKind::Space && full.to_string().contains(&hint), "{full}");
+}
+
+#[test]
 fn a_log_that_nobody_can_look_at_is_not_one_that_is_not_there() {
     let scratch = tempfile::tempdir().unwrap();
     let recorded = |path: &str| {
