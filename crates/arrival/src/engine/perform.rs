@@ -206,38 +206,58 @@ impl Driver<'_> {
         }
     }
 
+    /// Sends the results of an item back, then removes them here.
     fn send_back(&self, name: &RelativePath) -> Result<()> {
+        if self.deliver(name)? {
+            // What cannot be removed goes before results of the next run for this name do.
+            let _ = self.put_aside(name).and_then(|()| self.forget_aside(name));
+        }
+        Ok(())
+    }
+
+    /// Sends results back; whether all of them are, or none are left to send.
+    fn deliver(&self, name: &RelativePath) -> Result<bool> {
         let directory = self.results(name);
         let is_empty = match std::fs::read_dir(&directory) {
             Ok(mut entries) => entries.next().is_none(),
             // They are back, and we were killed before that was in the journal.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(failure::of_io("read the results", &error)),
         };
-        if let (Some(place), false) = (&self.watch.results, is_empty) {
-            self.try_far(place, &self.dialled_for_results)?;
-            let mut from = Place::Local(directory.clone());
-            from.mean_contents();
-            let mut to = place.below(name.as_bytes());
-            to.mean_contents();
-            let mut wishes = self.watch.wishes.clone();
-            wishes.selection.filter.clear();
-            wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
-            let mut brought = self.make_way_for_results(name, &directory, &place.below(name.as_bytes()))?;
-            let (result, settled) = self.copy(name, from, to, &wishes, &Arc::default());
-            result?;
-            brought.end(Names::new(), settled.failure.is_none())?;
-            if let Some(failure) = settled.failure {
-                return Err(failure);
-            }
-            if settled.is_refused {
-                // What that place does not keep is nowhere else. It was told, and somebody may look for it.
-                return Ok(());
-            }
+        let (Some(place), false) = (&self.watch.results, is_empty) else { return Ok(true) };
+        self.try_far(place, &self.dialled_for_results)?;
+        let mut from = Place::Local(directory.clone());
+        from.mean_contents();
+        let mut to = place.below(name.as_bytes());
+        to.mean_contents();
+        let mut wishes = self.watch.wishes.clone();
+        wishes.selection.filter.clear();
+        wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
+        let mut brought = self.make_way_for_results(name, &directory, &place.below(name.as_bytes()))?;
+        let (result, settled) = self.copy(name, from, to, &wishes, &Arc::default());
+        result?;
+        brought.end(Names::new(), settled.failure.is_none())?;
+        match settled.failure {
+            Some(failure) => Err(failure),
+            // What that place does not keep is nowhere else. It was told, and somebody may look for it.
+            None => Ok(!settled.is_refused),
         }
-        // They are back; what cannot be removed is removed before the next run for this name.
-        let _ = std::fs::remove_dir_all(&directory);
-        Ok(())
+    }
+
+    /// Gives results that are back a name under which nobody sends them again, durably, before anything of them goes: a
+    /// part that a kill leaves would be taken for all that there is, and what it lacks be missing where they went.
+    fn put_aside(&self, name: &RelativePath) -> std::io::Result<()> {
+        self.forget_aside(name)?;
+        std::fs::rename(self.results(name), self.aside(name))?;
+        thalweg_sys::Dir::open(&self.directory.join("results"))?.sync()
+    }
+
+    /// Removes what is left of results that are back.
+    fn forget_aside(&self, name: &RelativePath) -> std::io::Result<()> {
+        match std::fs::remove_dir_all(self.aside(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Copies an item, or its results, and tells what is noted of it; what it said of entries also where it failed.
@@ -406,6 +426,11 @@ impl Driver<'_> {
         self.directory.join("results").join(short(name))
     }
 
+    /// Where results go that are back, until they are removed.
+    fn aside(&self, name: &RelativePath) -> PathBuf {
+        self.directory.join("results").join(format!("{}-back", short(name)))
+    }
+
     /// Removes the directory of results of an item that is done, unless something is in it: that was not sent back
     /// because nobody asked for it, and somebody may look for it.
     pub(super) fn forget_results(&self, name: &RelativePath) {
@@ -417,7 +442,11 @@ impl Driver<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        names.iter().for_each(|name| self.forget_results(name));
+        for name in names {
+            self.forget_results(name);
+            // What could not be removed when they were back.
+            let _ = self.forget_aside(name);
+        }
         let of_io = |error: std::io::Error| failure::of_io("forget old runs", &error);
         let directory = self.directory.join("runs");
         let gone: HashSet<String> = names.iter().map(short).collect();

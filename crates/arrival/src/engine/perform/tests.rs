@@ -347,6 +347,47 @@ fn nothing_behind_a_link_goes_though_the_source_has_it_no_more() {
     assert!(moved.join("b").exists() && out.join("deep").is_symlink());
 }
 
+/// That they are back was not in the journal: the next life is to send them once more.
+#[test]
+fn results_that_are_back_stay_there_wherever_their_removal_here_is_killed() {
+    let kills: [(&str, fn(&Driver<'_>, &RelativePath)); 4] = [
+        ("before it", |_, _| {}),
+        ("once they have another name", |driver, name| driver.put_aside(name).unwrap()),
+        ("in the middle", |driver, name| {
+            driver.put_aside(name).unwrap();
+            std::fs::remove_file(driver.aside(name).join("a")).unwrap();
+        }),
+        ("behind it", |driver, name| {
+            driver.put_aside(name).unwrap();
+            driver.forget_aside(name).unwrap();
+        }),
+    ];
+    for (point, kill) in kills {
+        let scratch = tempfile::tempdir().unwrap();
+        let back = scratch.path().join("back");
+        let watch = Watch {
+            results: Some(Place::Local(back.clone())),
+            ..watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[])
+        };
+        let (name, files) = (path("run"), ["a", "b", "deep/c"]);
+        driven(&watch, |driver| {
+            let here = driver.results(&name);
+            std::fs::create_dir_all(here.join("deep")).unwrap();
+            files.iter().for_each(|file| std::fs::write(here.join(file), file).unwrap());
+            assert!(driver.deliver(&name).unwrap(), "{point}");
+            kill(driver, &name);
+            match driver.perform(Action::Return(name.clone()), None) {
+                Some(Input::Returned(_, Ok(()))) => {}
+                other => panic!("{point}: {other:?}"),
+            }
+            assert!(!here.exists() && !driver.aside(&name).exists(), "{point}");
+        });
+        for file in files {
+            assert_eq!(std::fs::read_to_string(back.join("run").join(file)).unwrap(), file, "{point}");
+        }
+    }
+}
+
 #[test]
 fn a_further_name_of_a_file_that_leads_to_another_one_by_now_is_another_content() {
     let scratch = tempfile::tempdir().unwrap();
