@@ -258,15 +258,20 @@ impl Watch {
     fn name(&self, is_plain: bool) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 watch");
         for place in [&self.source, &self.destination] {
-            let text = match place {
-                Place::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
-                far if is_plain => far.plain().to_string(),
-                far => far.to_string(),
-            };
+            let text = text_of(place, is_plain);
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
         hasher.update(&[u8::from(self.scanner.kind == ItemKind::Directory)]);
         Digest(*hasher.finalize().as_bytes()).to_string()[..16].to_owned()
+    }
+}
+
+/// What tells a place from others: `is_plain` however a far one is written, else as it is typed.
+fn text_of(place: &Place, is_plain: bool) -> String {
+    match place {
+        Place::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
+        far if is_plain => far.plain().to_string(),
+        far => far.to_string(),
     }
 }
 

@@ -12,6 +12,7 @@
 use super::{Driver, Placed, short};
 use crate::WATCH;
 use crate::engine::looks::reach_of;
+use crate::engine::text_of;
 use crate::item::Version;
 use crate::scan::Names;
 use std::collections::HashSet;
@@ -190,8 +191,8 @@ impl Driver<'_> {
 
     /// Whether results go where items do.
     fn is_one_place(&self) -> bool {
-        let destination = self.watch.destination.to_string();
-        self.watch.results.as_ref().is_some_and(|results| results.to_string() == destination)
+        let destination = text_of(&self.watch.destination, true);
+        self.watch.results.as_ref().is_some_and(|results| text_of(results, true) == destination)
     }
 
     /// What results brought into the item's own directory.
@@ -206,8 +207,11 @@ impl Driver<'_> {
         self.directory.join("brought").join(short(name))
     }
 
+    /// Of the place where results go now: what went elsewhere says nothing of what is there.
     fn list_of_results(&self, name: &RelativePath) -> PathBuf {
-        self.directory.join("brought").join(format!("{}-results", short(name)))
+        let place = self.watch.results.as_ref().map(|place| text_of(place, true)).unwrap_or_default();
+        let place = blake3::hash(place.as_bytes()).to_hex()[..16].to_owned();
+        self.directory.join("brought").join(format!("{}-results-{place}", short(name)))
     }
 
     /// Removes `there` what copies brought and is not among `now`, and writes down what is.

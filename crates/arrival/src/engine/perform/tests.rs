@@ -388,6 +388,40 @@ fn results_that_are_back_stay_there_wherever_their_removal_here_is_killed() {
     }
 }
 
+/// Somebody else's may have the same names there.
+#[test]
+fn results_take_nothing_away_at_a_place_where_they_did_not_go_before() {
+    let scratch = tempfile::tempdir().unwrap();
+    let name = path("run");
+    let send_back = |to: &str, files: &[&str]| {
+        let watch = Watch {
+            results: Some(Place::Local(scratch.path().join(to))),
+            ..watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[])
+        };
+        driven(&watch, |driver| {
+            let here = driver.results(&name);
+            std::fs::create_dir_all(&here).unwrap();
+            files.iter().for_each(|file| std::fs::write(here.join(file), file).unwrap());
+            driver.send_back(&name).unwrap();
+        });
+    };
+    let stands = |to: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(scratch.path().join(to).join("run")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    send_back("one", &["new", "old"]);
+    std::fs::create_dir_all(scratch.path().join("two/run")).unwrap();
+    std::fs::write(scratch.path().join("two/run/old"), "somebody's").unwrap();
+    send_back("two", &["new"]);
+    assert_eq!(stands("two"), ["new", "old"]);
+    assert_eq!(stands("one"), ["new", "old"]);
+    send_back("one", &["new"]);
+    assert_eq!(stands("one"), ["new"], "there they went before");
+}
+
 #[test]
 fn a_further_name_of_a_file_that_leads_to_another_one_by_now_is_another_content() {
     let scratch = tempfile::tempdir().unwrap();
