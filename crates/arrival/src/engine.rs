@@ -62,6 +62,10 @@ pub struct Watch {
     pub analysis: Option<Analysis>,
     /// Where results go, each item's in a directory of its name.
     pub results: Option<Place>,
+    /// Whether what earlier copies brought of an item that is a directory, or of results, goes there before the next
+    /// copy if the source has it no more. Else it stays, and how much of an item that is counts as
+    /// [`Arrived::stale`].
+    pub deletes: bool,
     /// Where receipts go, made if need be; default: into the state directory of this watch.
     pub receipts: Option<PathBuf>,
     /// How far movers are reached.
@@ -507,6 +511,7 @@ impl<'a> Life<'a> {
         self.journal.append(records)?;
         if self.journal.is_long() {
             self.driver.forget_runs(&self.machine.forget())?;
+            self.driver.forget_lists(self.machine.names());
             self.journal.rewrite(&self.machine.snapshot())?;
         }
         for record in records {

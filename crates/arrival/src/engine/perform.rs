@@ -50,11 +50,12 @@ impl Driver<'_> {
             Action::Move(name, version) => {
                 let placed = Arc::default();
                 let failure = match self.copy_item(&name, version, &placed) {
-                    Ok((digest, bytes)) => {
+                    Ok(Came { digest, bytes, stale }) => {
                         let key = key_of(&name, &digest);
                         let receipt = self.receipt(&name, version);
                         let receipt = Escaped(receipt.as_os_str().as_bytes()).to_string();
-                        let arrived = Arrived { version, digest: digest.to_string(), key, bytes, receipt };
+                        let digest = digest.to_string();
+                        let arrived = Arrived { version, digest, key, bytes, receipt, stale };
                         return Some(Input::Moved(name, Ok(arrived)));
                     }
                     Err(failure) => failure,
@@ -112,6 +113,7 @@ impl Driver<'_> {
             (self.tell)(Told::Trouble(Some(name), failure));
         }
         match failure.kind {
+            _ if failure.reason == Reason::NotDeleted => Trouble::Lasting,
             FailureKind::NotFound => Trouble::Missing,
             FailureKind::Usage | FailureKind::Unsupported | FailureKind::Conflict => Trouble::Lasting,
             _ => Trouble::Passing,
@@ -147,14 +149,14 @@ impl Driver<'_> {
         dialled
     }
 
-    /// Copies this version of an item; its digest and bytes. One that has changed since it was seen to be complete does
-    /// not count as arrived. `placed` hears whether something of it may be in place, should it fail.
+    /// Copies this version of an item. One that has changed since it was seen to be complete does not count as arrived.
+    /// `placed` hears whether something of it may be in place, should it fail.
     fn copy_item(
         &self,
         name: &RelativePath,
         version: Version,
         placed: &Arc<Mutex<Placed>>,
-    ) -> Result<(Digest, u64)> {
+    ) -> Result<Came> {
         self.try_far(&self.watch.destination, &self.dialled)?;
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);
@@ -175,19 +177,21 @@ impl Driver<'_> {
         };
         let scanner = &self.watch.scanner;
         let mut brought = match scanner.kind {
-            ItemKind::Directory => Some(self.make_way(name, version, placed)?),
+            ItemKind::Directory if self.watch.deletes => Some(self.make_way(name, version, placed)?),
+            ItemKind::Directory => Some(self.brought(name)?),
             ItemKind::File => None,
         };
         let receipt = ReceiptFile::begin(&self.receipt(name, version), &asked)?;
         wishes.receipt = Some(receipt.sink());
         let (result, settled) = self.copy(name, source, destination, &wishes, placed);
         let is_well = result.is_ok() && settled.failure.is_none();
-        let noted = brought.as_mut().map_or(Ok(()), |brought| brought.end(settled.names(name), is_well));
+        let names = settled.names(name);
+        let noted = brought.as_mut().map_or(Ok(()), |brought| brought.end(names.clone(), is_well));
         let report = result?;
         noted?;
         let mut copied = scanner.version_of(name, settled.entries());
         let is_partial = settled.is_partial;
-        let digest = settled.digest(scanner.kind)?;
+        let (digest, bytes) = settled.digest(scanner.kind)?;
         // By the mark: to a listing a further name of a file has its bytes once more, to a copy it has none.
         let is_version = |copied: Option<Version>| copied.is_some_and(|copied| copied.mark == version.mark);
         if !is_version(copied) && is_partial && scanner.kind == ItemKind::Directory {
@@ -196,10 +200,14 @@ impl Driver<'_> {
         }
         match is_version(copied) {
             true => {
+                let stale = match &mut brought {
+                    Some(brought) if !self.watch.deletes => self.count_stale(name, brought, &names)?,
+                    _ => 0,
+                };
                 if let Some(agreed) = &report.agreed {
                     receipt.finish(agreed)?;
                 }
-                Ok(digest)
+                Ok(Came { digest, bytes, stale })
             }
             // Its receipt is one of nothing that arrived.
             false => Err(changed()),
@@ -395,6 +403,7 @@ impl Driver<'_> {
             ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
             ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
             ("THALWEG_ITEM_BYTES", arrived.bytes.to_string().into()),
+            ("THALWEG_ITEM_STALE", arrived.stale.to_string().into()),
             ("THALWEG_ITEM_RECEIPT", self.receipt_of(name, arrived)),
             ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
             ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
@@ -510,6 +519,15 @@ fn is_noted(event: &Event, is_key_told: &AtomicBool) -> bool {
 fn does_not_pass(kind: FailureKind) -> bool {
     use FailureKind as K;
     matches!(kind, K::Usage | K::NotFound | K::Permission | K::Unsupported)
+}
+
+/// What came of an item.
+struct Came {
+    digest: Digest,
+    /// Of content.
+    bytes: u64,
+    /// As of [`Arrived::stale`].
+    stale: u64,
 }
 
 /// What a copy of an item said of how far it came.
