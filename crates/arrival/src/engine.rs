@@ -62,6 +62,10 @@ pub struct Watch {
     pub analysis: Option<Analysis>,
     /// Where results go, each item's in a directory of its name.
     pub results: Option<Place>,
+    /// Whether what earlier copies brought of an item that is a directory, or of results, goes there before the next
+    /// copy if the source has it no more. Else it stays, and how much of an item that is counts as
+    /// [`Arrived::stale`].
+    pub deletes: bool,
     /// Where receipts go, made if need be; default: into the state directory of this watch.
     pub receipts: Option<PathBuf>,
     /// How far movers are reached.
@@ -258,15 +262,20 @@ impl Watch {
     fn name(&self, is_plain: bool) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 watch");
         for place in [&self.source, &self.destination] {
-            let text = match place {
-                Place::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
-                far if is_plain => far.plain().to_string(),
-                far => far.to_string(),
-            };
+            let text = text_of(place, is_plain);
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
         hasher.update(&[u8::from(self.scanner.kind == ItemKind::Directory)]);
         Digest(*hasher.finalize().as_bytes()).to_string()[..16].to_owned()
+    }
+}
+
+/// What tells a place from others: `is_plain` however a far one is written, else as it is typed.
+fn text_of(place: &Place, is_plain: bool) -> String {
+    match place {
+        Place::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
+        far if is_plain => far.plain().to_string(),
+        far => far.to_string(),
     }
 }
 
@@ -502,6 +511,7 @@ impl<'a> Life<'a> {
         self.journal.append(records)?;
         if self.journal.is_long() {
             self.driver.forget_runs(&self.machine.forget())?;
+            self.driver.forget_lists(self.machine.names());
             self.journal.rewrite(&self.machine.snapshot())?;
         }
         for record in records {

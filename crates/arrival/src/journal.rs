@@ -148,8 +148,8 @@ mod tests {
     fn records() -> Vec<Record> {
         let name = RelativePath::new(b"a\n\"\xff\x1b[2J".to_vec()).unwrap();
         let version = Version { bytes: 1, changed_ns: -2, mark: u64::MAX };
-        let arrived =
-            Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1, receipt: "/r\\xff".into() };
+        let (digest, key, receipt) = ("d".into(), "k".into(), "/r\\xff".into());
+        let arrived = Arrived { version, digest, key, bytes: 1, receipt, stale: 2 };
         vec![
             Record::Arrived(name.clone(), arrived),
             Record::Started(name.clone(), 1),
@@ -197,7 +197,7 @@ mod tests {
         let text = format!("{HEAD}{} {json}\n", check(json.as_bytes()));
         let version = Version { bytes: 1, changed_ns: -2, mark: 3 };
         let receipt = String::new();
-        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1, receipt };
+        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1, receipt, stale: 0 };
         let known = Known { arrived, attempt: 2, stage: Stage::Arrived };
         let name = RelativePath::new(b"a".to_vec()).unwrap();
         assert_eq!(read(text.as_bytes()).unwrap(), [Record::Known(name, known)]);

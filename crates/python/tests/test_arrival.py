@@ -87,7 +87,7 @@ def test_without_a_watch_there_is_no_item(monkeypatch: pytest.MonkeyPatch) -> No
     for field in fields:
         monkeypatch.setenv(f"THALWEG_ITEM_{field.upper()}", "7")
     item = thalweg.arrival.item()
-    assert (item.bytes, item.attempt, item.receipt) == (7, 7, Path("7"))
+    assert (item.bytes, item.stale, item.attempt, item.receipt) == (7, 7, 7, Path("7"))
     # Between a bucket and a far directory nothing of it is here.
     assert item.path == Path("7")
     monkeypatch.delenv("THALWEG_ITEM_PATH")

@@ -50,11 +50,12 @@ impl Driver<'_> {
             Action::Move(name, version) => {
                 let placed = Arc::default();
                 let failure = match self.copy_item(&name, version, &placed) {
-                    Ok((digest, bytes)) => {
+                    Ok(Came { digest, bytes, stale }) => {
                         let key = key_of(&name, &digest);
                         let receipt = self.receipt(&name, version);
                         let receipt = Escaped(receipt.as_os_str().as_bytes()).to_string();
-                        let arrived = Arrived { version, digest: digest.to_string(), key, bytes, receipt };
+                        let digest = digest.to_string();
+                        let arrived = Arrived { version, digest, key, bytes, receipt, stale };
                         return Some(Input::Moved(name, Ok(arrived)));
                     }
                     Err(failure) => failure,
@@ -112,6 +113,7 @@ impl Driver<'_> {
             (self.tell)(Told::Trouble(Some(name), failure));
         }
         match failure.kind {
+            _ if failure.reason == Reason::NotDeleted => Trouble::Lasting,
             FailureKind::NotFound => Trouble::Missing,
             FailureKind::Usage | FailureKind::Unsupported | FailureKind::Conflict => Trouble::Lasting,
             _ => Trouble::Passing,
@@ -147,14 +149,14 @@ impl Driver<'_> {
         dialled
     }
 
-    /// Copies this version of an item; its digest and bytes. One that has changed since it was seen to be complete does
-    /// not count as arrived. `placed` hears whether something of it may be in place, should it fail.
+    /// Copies this version of an item. One that has changed since it was seen to be complete does not count as arrived.
+    /// `placed` hears whether something of it may be in place, should it fail.
     fn copy_item(
         &self,
         name: &RelativePath,
         version: Version,
         placed: &Arc<Mutex<Placed>>,
-    ) -> Result<(Digest, u64)> {
+    ) -> Result<Came> {
         self.try_far(&self.watch.destination, &self.dialled)?;
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);
@@ -175,19 +177,21 @@ impl Driver<'_> {
         };
         let scanner = &self.watch.scanner;
         let mut brought = match scanner.kind {
-            ItemKind::Directory => Some(self.make_way(name, version, placed)?),
+            ItemKind::Directory if self.watch.deletes => Some(self.make_way(name, version, placed)?),
+            ItemKind::Directory => Some(self.brought(name)?),
             ItemKind::File => None,
         };
         let receipt = ReceiptFile::begin(&self.receipt(name, version), &asked)?;
         wishes.receipt = Some(receipt.sink());
         let (result, settled) = self.copy(name, source, destination, &wishes, placed);
         let is_well = result.is_ok() && settled.failure.is_none();
-        let noted = brought.as_mut().map_or(Ok(()), |brought| brought.end(settled.names(name), is_well));
+        let names = settled.names(name);
+        let noted = brought.as_mut().map_or(Ok(()), |brought| brought.end(names.clone(), is_well));
         let report = result?;
         noted?;
         let mut copied = scanner.version_of(name, settled.entries());
         let is_partial = settled.is_partial;
-        let digest = settled.digest(scanner.kind)?;
+        let (digest, bytes) = settled.digest(scanner.kind)?;
         // By the mark: to a listing a further name of a file has its bytes once more, to a copy it has none.
         let is_version = |copied: Option<Version>| copied.is_some_and(|copied| copied.mark == version.mark);
         if !is_version(copied) && is_partial && scanner.kind == ItemKind::Directory {
@@ -196,48 +200,72 @@ impl Driver<'_> {
         }
         match is_version(copied) {
             true => {
+                let stale = match &mut brought {
+                    Some(brought) if !self.watch.deletes => self.count_stale(name, brought, &names)?,
+                    _ => 0,
+                };
                 if let Some(agreed) = &report.agreed {
                     receipt.finish(agreed)?;
                 }
-                Ok(digest)
+                Ok(Came { digest, bytes, stale })
             }
             // Its receipt is one of nothing that arrived.
             false => Err(changed()),
         }
     }
 
+    /// Sends the results of an item back, then removes them here.
     fn send_back(&self, name: &RelativePath) -> Result<()> {
+        if self.deliver(name)? {
+            // What cannot be removed goes before results of the next run for this name do.
+            let _ = self.put_aside(name).and_then(|()| self.forget_aside(name));
+        }
+        Ok(())
+    }
+
+    /// Sends results back; whether all of them are, or none are left to send.
+    fn deliver(&self, name: &RelativePath) -> Result<bool> {
         let directory = self.results(name);
         let is_empty = match std::fs::read_dir(&directory) {
             Ok(mut entries) => entries.next().is_none(),
             // They are back, and we were killed before that was in the journal.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
             Err(error) => return Err(failure::of_io("read the results", &error)),
         };
-        if let (Some(place), false) = (&self.watch.results, is_empty) {
-            self.try_far(place, &self.dialled_for_results)?;
-            let mut from = Place::Local(directory.clone());
-            from.mean_contents();
-            let mut to = place.below(name.as_bytes());
-            to.mean_contents();
-            let mut wishes = self.watch.wishes.clone();
-            wishes.selection.filter.clear();
-            wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
-            let mut brought = self.make_way_for_results(name, &directory, &place.below(name.as_bytes()))?;
-            let (result, settled) = self.copy(name, from, to, &wishes, &Arc::default());
-            result?;
-            brought.end(Names::new(), settled.failure.is_none())?;
-            if let Some(failure) = settled.failure {
-                return Err(failure);
-            }
-            if settled.is_refused {
-                // What that place does not keep is nowhere else. It was told, and somebody may look for it.
-                return Ok(());
-            }
+        let (Some(place), false) = (&self.watch.results, is_empty) else { return Ok(true) };
+        self.try_far(place, &self.dialled_for_results)?;
+        let mut from = Place::Local(directory.clone());
+        from.mean_contents();
+        let mut to = place.below(name.as_bytes());
+        to.mean_contents();
+        let mut wishes = self.watch.wishes.clone();
+        wishes.selection.filter.clear();
+        wishes.movement.link.congestion.clone_from(&self.watch.results_congestion);
+        let mut brought = self.make_way_for_results(name, &directory, &place.below(name.as_bytes()))?;
+        let (result, settled) = self.copy(name, from, to, &wishes, &Arc::default());
+        result?;
+        brought.end(Names::new(), settled.failure.is_none())?;
+        match settled.failure {
+            Some(failure) => Err(failure),
+            // What that place does not keep is nowhere else. It was told, and somebody may look for it.
+            None => Ok(!settled.is_refused),
         }
-        // They are back; what cannot be removed is removed before the next run for this name.
-        let _ = std::fs::remove_dir_all(&directory);
-        Ok(())
+    }
+
+    /// Gives results that are back a name under which nobody sends them again, durably, before anything of them goes: a
+    /// part that a kill leaves would be taken for all that there is, and what it lacks be missing where they went.
+    fn put_aside(&self, name: &RelativePath) -> std::io::Result<()> {
+        self.forget_aside(name)?;
+        std::fs::rename(self.results(name), self.aside(name))?;
+        thalweg_sys::Dir::open(&self.directory.join("results"))?.sync()
+    }
+
+    /// Removes what is left of results that are back.
+    fn forget_aside(&self, name: &RelativePath) -> std::io::Result<()> {
+        match std::fs::remove_dir_all(self.aside(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     /// Copies an item, or its results, and tells what is noted of it; what it said of entries also where it failed.
@@ -375,6 +403,7 @@ impl Driver<'_> {
             ("THALWEG_ITEM_DESTINATION", destination.to_string().into()),
             ("THALWEG_ITEM_DIGEST", arrived.digest.clone().into()),
             ("THALWEG_ITEM_BYTES", arrived.bytes.to_string().into()),
+            ("THALWEG_ITEM_STALE", arrived.stale.to_string().into()),
             ("THALWEG_ITEM_RECEIPT", self.receipt_of(name, arrived)),
             ("THALWEG_ITEM_KEY", arrived.key.clone().into()),
             ("THALWEG_ITEM_ATTEMPT", attempt.to_string().into()),
@@ -406,6 +435,11 @@ impl Driver<'_> {
         self.directory.join("results").join(short(name))
     }
 
+    /// Where results go that are back, until they are removed.
+    fn aside(&self, name: &RelativePath) -> PathBuf {
+        self.directory.join("results").join(format!("{}-back", short(name)))
+    }
+
     /// Removes the directory of results of an item that is done, unless something is in it: that was not sent back
     /// because nobody asked for it, and somebody may look for it.
     pub(super) fn forget_results(&self, name: &RelativePath) {
@@ -417,7 +451,11 @@ impl Driver<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        names.iter().for_each(|name| self.forget_results(name));
+        for name in names {
+            self.forget_results(name);
+            // What could not be removed when they were back.
+            let _ = self.forget_aside(name);
+        }
         let of_io = |error: std::io::Error| failure::of_io("forget old runs", &error);
         let directory = self.directory.join("runs");
         let gone: HashSet<String> = names.iter().map(short).collect();
@@ -481,6 +519,15 @@ fn is_noted(event: &Event, is_key_told: &AtomicBool) -> bool {
 fn does_not_pass(kind: FailureKind) -> bool {
     use FailureKind as K;
     matches!(kind, K::Usage | K::NotFound | K::Permission | K::Unsupported)
+}
+
+/// What came of an item.
+struct Came {
+    digest: Digest,
+    /// Of content.
+    bytes: u64,
+    /// As of [`Arrived::stale`].
+    stale: u64,
 }
 
 /// What a copy of an item said of how far it came.

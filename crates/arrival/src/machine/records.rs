@@ -23,6 +23,10 @@ pub struct Arrived {
     /// Where its receipt is, escaped; empty once nothing is left to do, or if an earlier program recorded it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub receipt: String,
+    /// Entries that stood at the destination when it arrived, and are no part of it: earlier copies brought them, and
+    /// the source has them no more.
+    #[serde(default)]
+    pub stale: u64,
 }
 
 /// How a run of the command ended.

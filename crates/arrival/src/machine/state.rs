@@ -40,6 +40,11 @@ impl Machine {
         torn
     }
 
+    /// All items that the source has, or of which more is known than a key of the past.
+    pub fn names(&self) -> impl Iterator<Item = &RelativePath> {
+        self.items.keys()
+    }
+
     /// The item that was given up, and for which all others would wait for ever.
     pub fn blocked_by(&self) -> Option<&RelativePath> {
         let first = self.open.first().filter(|_| self.is_ordered())?;

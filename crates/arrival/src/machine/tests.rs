@@ -52,5 +52,5 @@ fn looked(all: Vec<Seen>) -> Input {
 fn arrived(name: &RelativePath, version: Version) -> Arrived {
     let digest = Digest([version.mark as u8; 32]);
     let (digest, key) = (digest.to_string(), key_of(name, &digest));
-    Arrived { version, digest, key, bytes: version.bytes, receipt: String::new() }
+    Arrived { version, digest, key, bytes: version.bytes, receipt: String::new(), stale: 0 }
 }

@@ -59,6 +59,11 @@ pub struct WatchArgs {
     /// After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME
     #[arg(long, value_name = "PLACE", requires = "on_arrival")]
     pub results_back: Option<OsString>,
+    /// Before an item that is a directory is copied again, remove at the destination what earlier copies brought of it
+    /// and its source has no more; of results likewise. Without it nothing is removed: of an item it is told how much
+    /// there is, also to the program (THALWEG_ITEM_STALE)
+    #[arg(long)]
+    pub delete: bool,
     /// Write what both sides sign of each item into this directory of this machine, which is made: a file
     /// NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)
     #[arg(long, value_name = "DIR")]

@@ -141,6 +141,9 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         Some(marker) => Complete::Marker(marker.as_bytes().to_vec()),
         None => Complete::Stable(stable),
     };
+    if args.delete && args.item == ItemArg::File && args.results_back.is_none() {
+        return Err(usage("--delete: of items that are files, and without --results-back, nothing is deleted"));
+    }
     let rules = args.filter.rules()?;
     let analysis = args.on_arrival.as_ref().map(|program| analysis(program, &args.arguments)).transpose()?;
     let events = if args.quiet { event::nobody() } else { show::notes() };
@@ -171,6 +174,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         },
         analysis,
         results: args.results_back.as_deref().map(place).transpose()?,
+        deletes: args.delete,
         receipts: args.receipts.clone(),
         how: args.link.how(places, &state, args.manners.priority(), events),
         wishes: Wishes {
@@ -432,7 +436,7 @@ fn object(told: &Told<'_>) -> serde_json::Value {
             name,
             serde_json::json!({
                 "bytes": arrived.bytes, "blake3": arrived.digest, "key": arrived.key,
-                "receipt": arrived.receipt,
+                "receipt": arrived.receipt, "stale": arrived.stale,
             }),
         ),
         Told::Started(name, attempt) => about("started", name, serde_json::json!({"attempt": attempt})),

@@ -37,6 +37,34 @@ fn options_that_do_nothing_for_any_place_of_a_watch_are_told_once() {
 }
 
 #[test]
+fn what_may_not_be_deleted_at_a_destination_is_given_up_at_once_with_what_to_do() {
+    let bench = Bench::new();
+    std::fs::create_dir(&bench.destination).unwrap();
+    let export = format!("kept={}:no-delete", bench.destination.display());
+    let daemon = bench.scratch.daemon_with(&[], &["--export", &export]);
+    let (source, place) = (bench.source.to_str().unwrap(), daemon.place("kept", ""));
+    let watch = |more: &[&str]| {
+        let ticket = daemon.ticket.to_str().unwrap();
+        let all = ["--ticket", ticket, "--item", "directory", "--idle-exit", "500ms"];
+        ends(bench.watch(source, &place, &[&all[..], more].concat()))
+    };
+    for name in ["a", "b"] {
+        bench.put(&format!("run/{name}"), name.as_bytes());
+    }
+    let (code, text) = watch(&["--delete"]);
+    assert_eq!(code, Some(0), "{text}");
+    std::fs::remove_file(bench.source.join("run/b")).unwrap();
+    // It would go on for ever.
+    let (code, text) = watch(&["--delete"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("remove failed on `b`") && text.contains("nothing is deleted (no-delete)"), "{text}");
+    assert!(text.contains("hint: without --delete it stays there") && text.contains("run: given up"), "{text}");
+    let (code, text) = watch(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("run: 1 entry at the destination") && bench.destination.join("run/b").exists(), "{text}");
+}
+
+#[test]
 fn a_destination_that_is_not_there_is_told_and_no_success() {
     let bench = Bench::new();
     let out = bench.scratch.path("out");

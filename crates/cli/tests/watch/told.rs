@@ -201,7 +201,7 @@ fn a_directory_is_analysed_without_what_its_source_has_no_more_and_so_are_its_re
     let watch = || {
         let mut command = bench.scratch.thalweg();
         command.arg("watch").args([&bench.source, &bench.destination]).args(["--item", "directory"]);
-        command.args(["--marker", "READY", "--look-every", "100ms", "--idle-exit", "500ms"]);
+        command.args(["--marker", "READY", "--look-every", "100ms", "--idle-exit", "500ms", "--delete"]);
         command.arg("--results-back").arg(&results).arg("--on-arrival").arg(&script);
         command.env("LOG", bench.scratch.path("log"));
         let (code, text) = ends(command);
@@ -228,4 +228,45 @@ fn a_directory_is_analysed_without_what_its_source_has_no_more_and_so_are_its_re
     assert_eq!(bench.log(), ["a.tif b.tif", "a.tif", "c.tif"]);
     assert_eq!(names(&bench.destination.join("run1")), ["READY", "c.tif", "note"]);
     assert_eq!(names(&results.join("run1")), ["c.tif"]);
+}
+
+/// The disk of an instrument that is purged file by file looks like a correction.
+#[test]
+fn unless_it_is_asked_for_nothing_goes_and_the_program_is_told_how_much_is_no_part_of_its_item() {
+    let bench = Bench::new();
+    let body = r#"echo result > "$THALWEG_ITEM_RESULTS/$(cat "$THALWEG_ITEM_PATH/READY")"
+        echo "$THALWEG_ITEM_STALE" >> "$LOG""#;
+    let script = analysis(&bench.scratch, body);
+    let results = bench.scratch.path("results");
+    let watch = |more: &[&str]| {
+        let all = ["--item", "directory", "--idle-exit", "500ms", "--results-back", results.to_str().unwrap()];
+        let program = ["--on-arrival", script.to_str().unwrap()];
+        let (code, text) = ends(bench.local(&[&all[..], more, &program].concat()));
+        assert_eq!(code, Some(0), "{text}");
+        text
+    };
+    let stand = |names: &[&str]| names.iter().all(|name| bench.destination.join("run1").join(name).exists());
+    for (name, content) in [("a.tif", "a"), ("b.tif", "b"), ("READY", "first")] {
+        bench.put(&format!("run1/{name}"), content.as_bytes());
+    }
+    let text = watch(&[]);
+    assert!(!text.contains("--delete"), "{text}");
+    std::fs::remove_file(bench.source.join("run1/b.tif")).unwrap();
+    bench.put("run1/READY", b"second");
+    let text = watch(&[]);
+    let told = "run1: 1 entry at the destination came with earlier copies, and the source has no more: `b.tif`";
+    assert!(text.contains(told) && text.contains("--delete"), "{text}");
+    assert!(stand(&["a.tif", "b.tif", "READY"]) && results.join("run1/first").exists(), "{text}");
+    bench.put("run1/READY", b"third");
+    let text = watch(&["--delete"]);
+    assert!(!text.contains("came with earlier copies"), "{text}");
+    assert!(stand(&["a.tif", "READY"]) && !stand(&["b.tif"]), "{text}");
+    assert_eq!(bench.log(), ["0", "1", "0"]);
+    // Those of runs before are no results of this one.
+    let back: Vec<_> = std::fs::read_dir(results.join("run1")).unwrap().map(Result::unwrap).collect();
+    assert!(back.len() == 1 && results.join("run1/third").exists(), "{back:?}");
+    // Of a file there is nothing that could go.
+    let (code, text) = ends(bench.local(&["--idle-exit", "500ms", "--delete"]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("--delete: of items that are files"), "{text}");
 }

@@ -15,6 +15,9 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         (_, Reason::SourceStays) => {
             "without --remove-source-files it is copied, and stays there; who runs the daemon decides what may be removed"
         }
+        (_, Reason::NotDeleted) => {
+            "without --delete it stays there and is only counted; whose place it is decides what may be deleted"
+        }
         _ => return None,
     })
 }

@@ -36,6 +36,9 @@ class Item:
     digest: str
     #: Bytes of content.
     bytes: int
+    #: Entries that stood at the destination when it arrived and are no part of it: earlier copies of the directory
+    #: brought them, and the source has them no more. 0 with ``--delete``.
+    stale: int
     #: What both sides signed, for :func:`thalweg.verify` of the directory that ``path`` is in.
     receipt: Path
     #: 32 digits, the same for the same name and content: by it a run knows what an earlier one did.
@@ -59,6 +62,7 @@ def item() -> Item:
         destination=_told("DESTINATION"),
         digest=_told("DIGEST"),
         bytes=_number("BYTES"),
+        stale=_number("STALE"),
         receipt=Path(_told("RECEIPT")),
         key=_told("KEY"),
         attempt=_number("ATTEMPT"),

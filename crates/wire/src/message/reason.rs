@@ -138,6 +138,8 @@ pub enum Reason {
     NoErrands,
     /// A far mover answers and does not know a session any more.
     SessionGone,
+    /// What a source has no more may not be deleted where a copy put it.
+    NotDeleted,
 }
 
 impl Reason {
@@ -188,7 +190,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::SessionGone as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::NotDeleted as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

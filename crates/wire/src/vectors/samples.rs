@@ -573,6 +573,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::TokenNotTaken => "token not taken": Reason::TokenNotTaken;
         Reason::NoErrands => "no errands": Reason::NoErrands;
         Reason::SessionGone => "session gone": Reason::SessionGone;
+        Reason::NotDeleted => "not deleted": Reason::NotDeleted;
     }
 }
 

@@ -44,6 +44,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
         },
         analysis: None,
         results: None,
+        deletes: true,
         receipts: None,
         how: How::to_ask(&Places::default(), None, SshOptions::default()),
         wishes: Wishes { selection: Selection { filter, ..Selection::default() }, ..Wishes::default() },
@@ -99,7 +100,8 @@ fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
 }
 
 fn copied(watch: &Watch, name: &RelativePath, version: Version) -> Result<(Digest, u64)> {
-    driven(watch, |driver| driver.copy_item(name, version, &Arc::default()))
+    let came = driven(watch, |driver| driver.copy_item(name, version, &Arc::default()))?;
+    Ok((came.digest, came.bytes))
 }
 
 #[test]
@@ -222,7 +224,7 @@ fn what_came_of_a_copy_is_kept_though_the_watch_is_over_before_that_is_heard() {
     let name = path("one");
     let version = |number: u64| Version { bytes: number, changed_ns: number as i64, mark: number };
     let (digest, key, receipt) = ("d".into(), "k".into(), String::new());
-    let arrived = Arrived { version: version(1), digest, key, bytes: 1, receipt };
+    let arrived = Arrived { version: version(1), digest, key, bytes: 1, receipt, stale: 0 };
     let mut machine = Machine::new(Rules { runs_command: true, ..watch.rules.clone() });
     machine.replay(Record::Known(name.clone(), Known { arrived, attempt: 1, stage: Stage::Arrived }));
     machine.begin();
@@ -329,6 +331,41 @@ fn a_directory_that_is_corrected_loses_what_its_source_has_no_more_and_nothing_e
     assert_eq!(stands(), [".", "a", "b.log", "deep", "deep/report", "file", "report"]);
 }
 
+/// A disk that is purged file by file looks like a correction.
+#[test]
+fn unless_it_is_asked_for_nothing_goes_and_what_stands_of_earlier_copies_is_counted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (name, run, out) = (path("run"), scratch.path().join("in/run"), scratch.path().join("out/run"));
+    let stale = |deletes: bool| {
+        let complete = Complete::Stable(Duration::ZERO);
+        let watch = Watch { deletes, ..watch_of(scratch.path(), ItemKind::Directory, complete, &[]) };
+        let version = seen(&watch, &name);
+        driven(&watch, |driver| driver.copy_item(&name, version, &Arc::default())).unwrap().stale
+    };
+    std::fs::create_dir_all(run.join("deep")).unwrap();
+    for file in ["a", "b", "deep/c"] {
+        std::fs::write(run.join(file), file).unwrap();
+    }
+    assert_eq!(stale(false), 0);
+    std::fs::write(out.join("report"), "somebody's").unwrap();
+    std::fs::remove_file(run.join("b")).unwrap();
+    std::fs::remove_dir_all(run.join("deep")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(stale(false), 3, "b, deep, and what is in it");
+    }
+    assert!(["a", "b", "deep/c", "report"].iter().all(|file| out.join(file).exists()));
+    // Somebody removed one, and what has its name then is not ours.
+    std::fs::remove_file(out.join("b")).unwrap();
+    assert_eq!(stale(false), 2);
+    std::fs::write(out.join("b"), "somebody's").unwrap();
+    assert_eq!(stale(false), 2);
+    std::fs::remove_file(run.join("a")).unwrap();
+    assert_eq!(stale(false), 3, "of a source in which nothing is left");
+    std::fs::write(run.join("a"), "again").unwrap();
+    assert_eq!(stale(true), 0);
+    assert!(["a", "b", "report"].iter().all(|file| out.join(file).exists()) && !out.join("deep").exists());
+}
+
 #[test]
 fn nothing_behind_a_link_goes_though_the_source_has_it_no_more() {
     let scratch = tempfile::tempdir().unwrap();
@@ -345,6 +382,81 @@ fn nothing_behind_a_link_goes_though_the_source_has_it_no_more() {
     std::fs::remove_dir_all(run.join("deep")).unwrap();
     copied(&watch, &name, seen(&watch, &name)).unwrap();
     assert!(moved.join("b").exists() && out.join("deep").is_symlink());
+}
+
+/// That they are back was not in the journal: the next life is to send them once more.
+#[test]
+fn results_that_are_back_stay_there_wherever_their_removal_here_is_killed() {
+    let kills: [(&str, fn(&Driver<'_>, &RelativePath)); 4] = [
+        ("before it", |_, _| {}),
+        ("once they have another name", |driver, name| driver.put_aside(name).unwrap()),
+        ("in the middle", |driver, name| {
+            driver.put_aside(name).unwrap();
+            std::fs::remove_file(driver.aside(name).join("a")).unwrap();
+        }),
+        ("behind it", |driver, name| {
+            driver.put_aside(name).unwrap();
+            driver.forget_aside(name).unwrap();
+        }),
+    ];
+    for (point, kill) in kills {
+        let scratch = tempfile::tempdir().unwrap();
+        let back = scratch.path().join("back");
+        let watch = Watch {
+            results: Some(Place::Local(back.clone())),
+            ..watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[])
+        };
+        let (name, files) = (path("run"), ["a", "b", "deep/c"]);
+        driven(&watch, |driver| {
+            let here = driver.results(&name);
+            std::fs::create_dir_all(here.join("deep")).unwrap();
+            files.iter().for_each(|file| std::fs::write(here.join(file), file).unwrap());
+            assert!(driver.deliver(&name).unwrap(), "{point}");
+            kill(driver, &name);
+            match driver.perform(Action::Return(name.clone()), None) {
+                Some(Input::Returned(_, Ok(()))) => {}
+                other => panic!("{point}: {other:?}"),
+            }
+            assert!(!here.exists() && !driver.aside(&name).exists(), "{point}");
+        });
+        for file in files {
+            assert_eq!(std::fs::read_to_string(back.join("run").join(file)).unwrap(), file, "{point}");
+        }
+    }
+}
+
+/// Somebody else's may have the same names there.
+#[test]
+fn results_take_nothing_away_at_a_place_where_they_did_not_go_before() {
+    let scratch = tempfile::tempdir().unwrap();
+    let name = path("run");
+    let send_back = |to: &str, files: &[&str]| {
+        let watch = Watch {
+            results: Some(Place::Local(scratch.path().join(to))),
+            ..watch_of(scratch.path(), ItemKind::Directory, Complete::Stable(Duration::ZERO), &[])
+        };
+        driven(&watch, |driver| {
+            let here = driver.results(&name);
+            std::fs::create_dir_all(&here).unwrap();
+            files.iter().for_each(|file| std::fs::write(here.join(file), file).unwrap());
+            driver.send_back(&name).unwrap();
+        });
+    };
+    let stands = |to: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(scratch.path().join(to).join("run")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    send_back("one", &["new", "old"]);
+    std::fs::create_dir_all(scratch.path().join("two/run")).unwrap();
+    std::fs::write(scratch.path().join("two/run/old"), "somebody's").unwrap();
+    send_back("two", &["new"]);
+    assert_eq!(stands("two"), ["new", "old"]);
+    assert_eq!(stands("one"), ["new", "old"]);
+    send_back("one", &["new"]);
+    assert_eq!(stands("one"), ["new"], "there they went before");
 }
 
 #[test]
@@ -413,6 +525,7 @@ fn a_run_does_not_begin_for_what_the_source_has_no_more() {
             key: key_of(&name, &digest),
             bytes,
             receipt: String::new(),
+            stale: 0,
         };
         let changed = || driven(&watch, |driver| driver.changed_source(&name, &arrived()));
         assert_eq!(changed(), None, "{kind:?}: it is as it arrived");
@@ -458,7 +571,7 @@ fn a_command_is_told_no_path_where_nothing_of_its_item_is_here() {
     let far = |text: &str| Place::parse(text.as_ref(), &Places::default()).unwrap();
     let here = |name: &str| Place::Local(scratch.path().join(name));
     let (digest, key, receipt) = ("d".into(), "k".into(), String::new());
-    let arrived = Arrived { version: Version::EMPTY, digest, key, bytes: 1, receipt };
+    let arrived = Arrived { version: Version::EMPTY, digest, key, bytes: 1, receipt, stale: 0 };
     let cases = [
         (far("tw://h/data/in"), far("tw://other/data/out"), false),
         (here("in"), far("tw://h/data/out"), true),

@@ -465,13 +465,14 @@ fn digest_marked(
 }
 
 /// Removes a file, link or other object, or with `recursive` a tree. Without it a directory goes only where a `/` ends
-/// its name, and nothing is in it: in one step, so that nothing goes that came since somebody looked. A link that is
-/// the place itself goes, not what it leads to. Directories of other file systems, and the staging of unfinished
-/// transfers, stay with what holds them.
+/// its name, and nothing is in it: in one step, so that nothing goes that came since somebody looked. What has such a
+/// name goes only if it is a directory: what took its place since then stays. A link that is the place itself goes, not
+/// what it leads to. Directories of other file systems, and the staging of unfinished transfers, stay with what holds
+/// them.
 ///
 /// # Errors
-/// `Conflict` for a directory without `recursive` that has something in it or no `/` behind its name; `Usage` for the
-/// root of an export or of the machine; as [`list`].
+/// `Conflict` for a directory without `recursive` that has something in it or no `/` behind its name, and for what is
+/// none and has one; `Usage` for the root of an export or of the machine; as [`list`].
 pub fn remove(
     place: &SurveyPlace,
     recursive: bool,
@@ -484,12 +485,17 @@ pub fn remove(
     place.refuse_staging()?;
     let parent = place.open_dir(&parent).map_err(|error| place.failed("remove", &error))?;
     let stat = parent.stat(&name).map_err(|error| place.failed("remove", &error))?;
+    let is_named_directory = place.path.as_os_str().as_bytes().ends_with(b"/");
     if stat.kind != Kind::Dir {
+        if is_named_directory {
+            let cause = "it is no directory, as the `/` behind its name says";
+            return Err(place.refused(FailureKind::Conflict, "remove", cause));
+        }
         parent.remove_file(&name).map_err(|error| place.failed("remove", &error))?;
         return sink(Removed::One);
     }
     if !recursive {
-        if !place.path.as_os_str().as_bytes().ends_with(b"/") {
+        if !is_named_directory {
             return Err(place.refused(FailureKind::Conflict, "remove", "it is a directory: use -r"));
         }
         parent.remove_dir(&name).map_err(|error| place.failed("remove", &error))?;

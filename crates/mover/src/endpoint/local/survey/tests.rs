@@ -266,6 +266,27 @@ fn a_directory_alone_goes_only_while_nothing_is_in_it_and_where_its_name_says_th
     assert!(!scratch.path().join("d").exists());
 }
 
+/// Somebody may have put it there since the directory was seen.
+#[test]
+fn what_is_no_directory_does_not_go_by_the_name_of_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir(scratch.path().join("other")).unwrap();
+    std::fs::write(scratch.path().join("file"), b"x").unwrap();
+    std::os::unix::fs::symlink("other", scratch.path().join("link")).unwrap();
+    for name in ["file/", "link/"] {
+        for is_export in [true, false] {
+            for recursive in [true, false] {
+                let below = is_export.then(|| Dir::open(scratch.path()).unwrap());
+                let path = if is_export { name.into() } else { scratch.path().join(name) };
+                let place = SurveyPlace { path, below, follow_links: false };
+                let failure = remove(&place, recursive, &mut |_| Ok(())).unwrap_err();
+                assert_eq!(failure.kind, FailureKind::Conflict, "{name}: {failure}");
+            }
+        }
+    }
+    assert!(scratch.path().join("file").exists() && scratch.path().join("link/").exists());
+}
+
 #[test]
 fn listings_are_in_order_with_the_directory_first_and_without_staging() {
     let scratch = tempfile::tempdir().unwrap();
