@@ -595,7 +595,7 @@ mod tests {
         let log = scratch.path().join("scan.frames");
         std::fs::create_dir(&log).unwrap();
         std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o700)).unwrap();
-        std::fs::write(log.join("lock"), "").unwrap();
+        std::fs::write(log.join("lock"), thalweg_mover::run::frames::log_signature()).unwrap();
         let exports = Exports::open(vec![Export::of("data", scratch.path().to_owned())]).unwrap();
         assert!(exports.remove_deserted_logs(Duration::ZERO).is_empty() && log.exists());
         assert!(exports.remove_deserted_logs(Duration::from_secs(3600)).is_empty() && !log.exists());

@@ -151,12 +151,7 @@ impl Driver<'_> {
 
     /// Copies this version of an item. One that has changed since it was seen to be complete does not count as arrived.
     /// `placed` hears whether something of it may be in place, should it fail.
-    fn copy_item(
-        &self,
-        name: &RelativePath,
-        version: Version,
-        placed: &Arc<Mutex<Placed>>,
-    ) -> Result<Came> {
+    fn copy_item(&self, name: &RelativePath, version: Version, placed: &Arc<Mutex<Placed>>) -> Result<Came> {
         self.try_far(&self.watch.destination, &self.dialled)?;
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);

@@ -142,7 +142,9 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         None => Complete::Stable(stable),
     };
     if args.delete && args.item == ItemArg::File && args.results_back.is_none() {
-        return Err(usage("--delete: of items that are files, and without --results-back, nothing is deleted"));
+        return Err(usage(
+            "--delete: of items that are files, and without --results-back, nothing is deleted",
+        ));
     }
     let rules = args.filter.rules()?;
     let analysis = args.on_arrival.as_ref().map(|program| analysis(program, &args.arguments)).transpose()?;

@@ -6,6 +6,7 @@ use super::support::volume::{Volume, can_mount};
 use super::support::{Scratch, noise, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+use thalweg_mover::run::frames::log_signature;
 
 #[test]
 fn the_exports_of_a_daemon_are_listed_with_their_rights() {
@@ -156,6 +157,7 @@ fn a_daemon_that_is_started_removes_what_channels_of_a_killed_one_left_that_were
         let log = scratch.path(path);
         std::fs::create_dir_all(&log).unwrap();
         files.iter().for_each(|file| std::fs::write(log.join(file), "").unwrap());
+        std::fs::write(log.join("lock"), log_signature()).unwrap();
         std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o700)).unwrap();
         log
     };

@@ -57,11 +57,20 @@ fn what_may_not_be_deleted_at_a_destination_is_given_up_at_once_with_what_to_do(
     // It would go on for ever.
     let (code, text) = watch(&["--delete"]);
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("remove failed on `b`") && text.contains("nothing is deleted (no-delete)"), "{text}");
-    assert!(text.contains("hint: without --delete it stays there") && text.contains("run: given up"), "{text}");
+    assert!(
+        text.contains("remove failed on `b`") && text.contains("nothing is deleted (no-delete)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("hint: without --delete it stays there") && text.contains("run: given up"),
+        "{text}"
+    );
     let (code, text) = watch(&[]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("run: 1 entry at the destination") && bench.destination.join("run/b").exists(), "{text}");
+    assert!(
+        text.contains("run: 1 entry at the destination") && bench.destination.join("run/b").exists(),
+        "{text}"
+    );
 }
 
 #[test]

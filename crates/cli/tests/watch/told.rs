@@ -239,7 +239,8 @@ fn unless_it_is_asked_for_nothing_goes_and_the_program_is_told_how_much_is_no_pa
     let script = analysis(&bench.scratch, body);
     let results = bench.scratch.path("results");
     let watch = |more: &[&str]| {
-        let all = ["--item", "directory", "--idle-exit", "500ms", "--results-back", results.to_str().unwrap()];
+        let all =
+            ["--item", "directory", "--idle-exit", "500ms", "--results-back", results.to_str().unwrap()];
         let program = ["--on-arrival", script.to_str().unwrap()];
         let (code, text) = ends(bench.local(&[&all[..], more, &program].concat()));
         assert_eq!(code, Some(0), "{text}");
@@ -254,7 +255,8 @@ fn unless_it_is_asked_for_nothing_goes_and_the_program_is_told_how_much_is_no_pa
     std::fs::remove_file(bench.source.join("run1/b.tif")).unwrap();
     bench.put("run1/READY", b"second");
     let text = watch(&[]);
-    let told = "run1: 1 entry at the destination came with earlier copies, and the source has no more: `b.tif`";
+    let told =
+        "run1: 1 entry at the destination came with earlier copies, and the source has no more: `b.tif`";
     assert!(text.contains(told) && text.contains("--delete"), "{text}");
     assert!(stand(&["a.tif", "b.tif", "READY"]) && results.join("run1/first").exists(), "{text}");
     bench.put("run1/READY", b"third");

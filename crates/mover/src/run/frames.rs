@@ -37,7 +37,7 @@ mod local;
 
 mod segments;
 
-pub use spill_files::{StorePlace, remove_deserted, remove_deserted_below};
+pub use spill_files::{StorePlace, log_signature, remove_deserted, remove_deserted_below};
 
 use crate::run::transfer::Crossed;
 use crate::stage::{Accounts, Stage};

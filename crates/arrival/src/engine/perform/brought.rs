@@ -58,7 +58,8 @@ impl Brought {
     fn open(list: PathBuf) -> Result<Brought> {
         let names = match std::fs::read_to_string(&list) {
             Ok(text) => read(&text).ok_or_else(|| {
-                let cause = "it is not what was written; to go on without what it knew of earlier copies remove it";
+                let cause =
+                    "it is not what was written; to go on without what it knew of earlier copies remove it";
                 failure::at_path(Failure::new(FailureKind::Damage, READ, cause), &list)
             })?,
             Err(error) if error.kind() == ErrorKind::NotFound => Names::new(),
@@ -187,12 +188,7 @@ impl Driver<'_> {
 
     /// Tells how much there is at the destination of an item that was copied just now, with these names, and is no part
     /// of it: earlier copies brought it, and the source has it no more.
-    pub(super) fn count_stale(
-        &self,
-        name: &RelativePath,
-        brought: &mut Brought,
-        now: &Names,
-    ) -> Result<u64> {
+    pub(super) fn count_stale(&self, name: &RelativePath, brought: &mut Brought, now: &Names) -> Result<u64> {
         let there = self.watch.destination.below(name.as_bytes());
         let results = self.results_beside(name)?;
         let is_kept =
@@ -208,7 +204,8 @@ impl Driver<'_> {
             Err(failure) => return Err(failure),
         };
         brought.forget(stale.keys().filter(|path| !stands.contains_key(*path)).cloned().collect())?;
-        let is_same = |(path, is_directory): &(&RelativePath, &bool)| stands.get(*path) == Some(*is_directory);
+        let is_same =
+            |(path, is_directory): &(&RelativePath, &bool)| stands.get(*path) == Some(*is_directory);
         let mut left = stale.iter().filter(is_same);
         let Some((first, _)) = left.next() else { return Ok(0) };
         let count = 1 + left.count() as u64;
@@ -224,13 +221,7 @@ impl Driver<'_> {
     }
 
     /// Whether what a copy brought of an item is somebody else's business by now: it is left out, or is a result too.
-    fn is_kept(
-        &self,
-        name: &RelativePath,
-        path: &RelativePath,
-        is_directory: bool,
-        results: &Names,
-    ) -> bool {
+    fn is_kept(&self, name: &RelativePath, path: &RelativePath, is_directory: bool, results: &Names) -> bool {
         let whole = RelativePath::new([name.as_bytes(), b"/", path.as_bytes()].concat());
         let is_out = whole.map_or(true, |whole| self.watch.scanner.is_out(&whole, is_directory));
         is_out || results.contains_key(path)
@@ -374,8 +365,7 @@ fn remove(reach: &Reach, there: &Place, stale: &Names, placed: &Mutex<Placed>) -
             Some(is_directory) => {
                 let removed = remove_one(reach, path, *is_directory);
                 // One that is refused changed nothing.
-                let is_refused =
-                    removed.as_ref().is_err_and(|failure| failure.reason == Reason::NotDeleted);
+                let is_refused = removed.as_ref().is_err_and(|failure| failure.reason == Reason::NotDeleted);
                 lock(placed).has_entries |= !is_refused;
                 if !removed? {
                     continue;

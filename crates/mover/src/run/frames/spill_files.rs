@@ -36,7 +36,7 @@ use thalweg_wire::spill::{SPILL_HEAD_BYTES, SpillLengths, SpillRecord};
 // Logs that nobody can go on with.
 mod deserted;
 
-pub use deserted::{remove_deserted, remove_deserted_below};
+pub use deserted::{log_signature, remove_deserted, remove_deserted_below};
 
 /// Where a channel's log is: a directory that is held open, and the channel's path below it.
 pub struct StorePlace {
@@ -179,6 +179,7 @@ impl Store {
             let cause = "another hub has the spill log of this channel";
             return Err(Failure::new(FailureKind::Busy, OPEN_LOG, cause).because(Reason::LogTaken));
         };
+        deserted::sign(&lock).map_err(of_io)?;
         parent.sync().map_err(of_io)?;
         Ok(Store {
             parent,

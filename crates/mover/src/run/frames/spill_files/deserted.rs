@@ -6,13 +6,15 @@ use crate::journal::staging_names::is_staging;
 use std::collections::VecDeque;
 use std::io;
 use thalweg_sys::dir::Links;
-use thalweg_sys::{Dir, Kind};
+use thalweg_sys::{Dir, File, Kind};
 
 /// What fails of them.
 const CLEAR_LOGS: &str = "clear spill logs";
 /// Names that are looked at for them at the start of a daemon, and directories that are looked into: some seconds on a
 /// file server, if it is not busy.
 const LOOKED_AT_MAX: usize = 1 << 16;
+/// Of [`log_signature`].
+const SIGNATURE_BYTES: usize = 32;
 /// See [`LOOKED_AT_MAX`].
 const LOOKED_INTO_MAX: usize = 1 << 10;
 
@@ -35,7 +37,7 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
 /// The same at all levels, but for staging directories and what is behind links: in the [`LOOKED_INTO_MAX`] directories
 /// that are nearest to the top, as far as [`LOOKED_AT_MAX`] names in them tell, and while `goes_on` says so, asked
 /// before each directory and name. As other programs write there, a directory goes only if it has nothing but what hubs
-/// make, and is closed to others as theirs are. Whether all of them were looked at.
+/// make, and is closed to others as theirs are, and was this machine's. Whether all of them were looked at.
 ///
 /// # Errors
 /// What the file system says of one that was to go; the others go.
@@ -81,13 +83,38 @@ pub fn remove_deserted_below(top: &Dir, goes_on: &mut dyn FnMut() -> bool) -> Re
     failed.map_or(Ok(is_all), Err)
 }
 
-/// Removes one log, unless it is recorded, or a hub has it; `is_among_others`: or something in it is not a hub's.
+/// Says in the lock of a log which machine has it.
+///
+/// # Errors
+/// What the file system says.
+pub(super) fn sign(lock: &File) -> io::Result<()> {
+    lock.truncate(0)?;
+    lock.write_all_at(&log_signature(), 0)
+}
+
+/// What the lock of a log says that this machine has, the same after every boot.
+pub fn log_signature() -> [u8; SIGNATURE_BYTES] {
+    blake3::derive_key("thalweg 2026-11 machine of a spill log", &thalweg_sys::machine::identity())
+}
+
+/// Whether a hub of this machine had the lock last: on some file servers nobody sees the locks of other machines.
+fn is_signed_here(lock: &File) -> io::Result<bool> {
+    let mut found = [0; SIGNATURE_BYTES + 1];
+    let count = lock.read_at(&mut found, 0)?;
+    Ok(found[..count] == log_signature())
+}
+
+/// Removes one log, unless it is recorded, or a hub has it; `is_among_others`: or something in it is not a hub's, or it
+/// is another machine's.
 fn remove_if_deserted(below: &Dir, name: &[u8], is_among_others: bool) -> io::Result<()> {
     let Ok(dir) = below.open_beneath(name, Links::Refuse) else { return Ok(()) };
     if dir.stat(RECORDED).is_ok() || is_among_others && !is_only_ours(&dir)? {
         return Ok(());
     }
     let Ok(lock) = dir.open_read_write(LOCK) else { return Ok(()) };
+    if is_among_others && !is_signed_here(&lock)? {
+        return Ok(());
+    }
     // Who has the lock may yet begin to record.
     if !lock.lock_exclusive()? || dir.stat(RECORDED).is_ok() {
         return Ok(());

@@ -379,7 +379,11 @@ fn deserted_logs_go_at_all_levels_and_nothing_that_is_recorded_held_or_not_of_a_
     let made = |path: &str, mode: u32, files: &[&str]| {
         let log = scratch.path().join(path);
         std::fs::create_dir_all(&log).unwrap();
-        files.iter().for_each(|file| std::fs::write(log.join(file), "").unwrap());
+        let here = log_signature();
+        files.iter().for_each(|file| {
+            let content: &[u8] = if *file == "lock" && path != "other.frames" { &here } else { &[] };
+            std::fs::write(log.join(file), content).unwrap();
+        });
         std::fs::set_permissions(&log, std::fs::Permissions::from_mode(mode)).unwrap();
         log
     };
@@ -393,6 +397,8 @@ fn deserted_logs_go_at_all_levels_and_nothing_that_is_recorded_held_or_not_of_a_
         made("deep/film.frames", 0o700, &["lock", "film.mp4"]),
         made("deep/open.frames", 0o755, &["lock"]),
         made("none.frames", 0o700, &[]),
+        // Of another machine, or of one of which it is not known.
+        made("other.frames", 0o700, &["lock", spill]),
         made(".thalweg-staging/c.frames", 0o700, &["lock"]),
     ];
     std::os::unix::fs::symlink("elsewhere", scratch.path().join("deep/link")).unwrap();
