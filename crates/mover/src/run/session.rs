@@ -38,6 +38,9 @@ mod stream_set;
 // What each of them does.
 mod streams;
 
+// What they received and are not through with.
+mod in_hand;
+
 // What is looked at all the while.
 mod keeping;
 
@@ -45,6 +48,7 @@ mod keeping;
 mod looks;
 
 use control::Early;
+use in_hand::InHand;
 use looks::Looks;
 
 /// How often receivers are told the time.
@@ -120,6 +124,8 @@ pub struct Session {
     ticket_share: OnceLock<Share>,
     /// Hears the last of each stream's kernel, beside the owner.
     hears_last: OnceLock<HearsLast>,
+    /// What its streams received and are not through with.
+    in_hand: InHand,
     /// Streams that wait for that.
     waiting_for_share: AtomicUsize,
     /// Whether one began to since that was last said.
@@ -254,6 +260,7 @@ impl Session {
             share: OnceLock::new(),
             ticket_share: OnceLock::new(),
             hears_last: OnceLock::new(),
+            in_hand: InHand::new(Instant::now()),
             waiting_for_share: AtomicUsize::new(0),
             waited_for_share: AtomicBool::new(false),
             any_transfer_shares: AtomicBool::new(false),

@@ -248,6 +248,11 @@ impl Clocks {
         Clocks { wall: Instant::now(), cpu: thread_cpu() }
     }
 
+    /// The moment in which they were read.
+    pub fn wall(self) -> Instant {
+        self.wall
+    }
+
     /// Wall time and CPU time since `earlier`, when the same thread read them.
     pub fn since(self, earlier: Clocks) -> (Duration, Duration) {
         (self.wall.saturating_duration_since(earlier.wall), self.cpu.saturating_sub(earlier.cpu))

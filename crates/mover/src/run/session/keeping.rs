@@ -32,6 +32,11 @@ impl Session {
         if self.waits_for_share() && sum.waiting_for.is_none() {
             sum.waiting_for = Some(WaitingFor::Share);
         }
+        // What writes it is held up, and says nothing itself.
+        if let Some(stood) = self.in_hand.stood(Instant::now()).filter(|_| sum.waiting_for.is_none()) {
+            sum.waiting_for = Some(WaitingFor::Write);
+            sum.waiting_ms = u32::try_from(stood.as_millis()).unwrap_or(u32::MAX);
+        }
         sum
     }
 

@@ -108,6 +108,7 @@ impl Session {
             let payload = buffer.payload().len();
             let reception = reception(&inner, payload, came.since(since), std::mem::take(&mut intakes.held));
             intakes.came(inner.transfer, payload);
+            let _in_hand = self.in_hand.take(came.wall());
             if !intakes.by_transfer.contains_key(&inner.transfer)
                 && let Some(transfer) = self.transfer(inner.transfer)
             {
