@@ -77,15 +77,21 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude -d 'Leave
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
-digest\t'Compare content'
-nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
+digest\t'Compare content'
+nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l direct -d 'Past the page cache: auto (large files, where it pays; what is in it is read from there), on, off; for one side source=on, for both source=on,destination=off' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stage -d 'Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to end. Both places may be far, also both tw://. See docs/guide/staging.md' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
@@ -109,12 +115,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l to-ticket -d 'The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at the source' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Append how each entry ended, and what was deleted, to a file, as JSON lines' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -134,8 +134,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l detach -d 'Go on 
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s v -l verbose -d 'Name each entry; twice: also those left alone'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s P -l progress -d 'Show progress even when stderr is no terminal'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s z -l compress -d 'Compress where it pays'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-profile -d 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
@@ -143,6 +141,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-sys
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. A daemon follows none that leads out of its export'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon only in exports that may be written and deleted in. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l find-renames -d 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run, nor with `--check nothing`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -167,15 +167,21 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l exclude -d 'Lea
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
-digest\t'Compare content'
-nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
+digest\t'Compare content'
+nothing\t'Send everything again'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l direct -d 'Past the page cache: auto (large files, where it pays; what is in it is read from there), on, off; for one side source=on, for both source=on,destination=off' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stage -d 'Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to end. Both places may be far, also both tw://. See docs/guide/staging.md' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
@@ -199,12 +205,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l to-ticket -d 'The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at the source' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Append how each entry ended, and what was deleted, to a file, as JSON lines' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -224,8 +224,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l detach -d 'Go o
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s v -l verbose -d 'Name each entry; twice: also those left alone'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s P -l progress -d 'Show progress even when stderr is no terminal'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s z -l compress -d 'Compress where it pays'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-profile -d 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
@@ -234,6 +232,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s L -l copy-links
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon only in exports that may be written and deleted in. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l delete -d 'sync: remove what the source does not have, and what stands where it has something of another kind'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l find-renames -d 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run, nor with `--check nothing`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -621,6 +621,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l verify -d 'A
 readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l streams -d 'As in cp' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
+digest\t'Compare content'
+nothing\t'Send everything again'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l direct -d 'Past the page cache: auto (large files, where it pays; what is in it is read from there), on, off; for one side source=on, for both source=on,destination=off' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l class -d 'As in cp' -r -f -a "normal\t'As fast as the path carries, fair as TCP is'
+scavenger\t'What others leave'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l dscp -d 'As in cp' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
@@ -640,6 +656,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-ports -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-measure -d 'Do not measure: only what is remembered counts'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l find-renames -d 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run, nor with `--check nothing`'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
@@ -816,6 +836,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l patience -d 'G
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l name -d 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l delete -d 'Before an item that is a directory is copied again, remove at the destination what earlier copies brought of it and its source has no more; of results likewise. Without it nothing is removed: of an item it is told how much there is, also to the program (THALWEG_ITEM_STALE)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s z -l compress -d 'Compress where it pays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -830,7 +851,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own, and it ends with the testbed'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "set" -d 'Change the path while programs use it. What is not named stays. What waits in the queue leaves when it was to: at a faster rate what comes later waits for that, and comes all at once then'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down help" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
@@ -936,7 +957,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own, and it ends with the testbed'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the path while programs use it. What is not named stays. What waits in the queue leaves when it was to: at a faster rate what comes later waits for that, and comes all at once then'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
@@ -1059,7 +1080,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l state -d 'Kee
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -s 4 -l ipv4 -d 'With --to, dial only addresses of IPv4'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -s 6 -l ipv6 -d 'With --to, dial only addresses of IPv6'
-complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l prove -d 'Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change only that. Needs root and takes up to two minutes for each trial'
+complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l prove -d 'Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change only that. Needs root and takes up to three minutes for each trial'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l apply -d 'Change kernel settings, also for the next start (a file of sysctl.d), and write a tuned profile; say what was changed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l undo -d 'Put back what was there before --apply'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -s v -l verbose -d 'Explain what is good as well'
@@ -1527,7 +1548,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from ticket" -f -a "revoke" -d 'Take a ticket back: nobody comes in by it any more, and what runs with it ends within seconds'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own, and it ends with the testbed'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays. What waits in the queue leaves when it was to: at a faster rate what comes later waits for that, and comes all at once then'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
