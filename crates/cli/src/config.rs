@@ -758,7 +758,7 @@ mod tests {
             (
                 "[sync]\ndelete = true",
                 2,
-                "`delete` is an option of `sync`, but may only be given on the command line",
+                "`delete` is an option of `sync`, `watch`, but may only be given on the command line",
             ),
             ("json = true", 1, "`json` is an option of several commands, but may only"),
             ("[frames]\nwindow = \"1MiB\"", 2, "`window` of `frames` may only be given on the command line"),
