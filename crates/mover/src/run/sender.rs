@@ -7,6 +7,7 @@ use crate::endpoint::Source;
 use crate::event::{Behind, Event, Events};
 use crate::failure::{self, Failure, counted};
 use crate::link::FrameBuffer;
+use crate::mutex::lock;
 use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
@@ -56,8 +57,10 @@ pub struct SendRun {
     putting: AtomicU32,
     /// Streams that read from the source, or open something there.
     reading: AtomicU32,
-    /// When one of them last began to, or went on: in milliseconds of the clock.
-    read_ms: AtomicU64,
+    /// How often one of them began to, or went on: counted for each segment, where a clock would cost more.
+    read_times: AtomicU64,
+    /// What that was when somebody looked, and since when it is: by the clock.
+    read_seen: Mutex<(u64, Duration)>,
     /// For what its streams read ahead.
     spare: Arc<Spare>,
     /// For orders that have turns.
@@ -166,7 +169,8 @@ impl SendRun {
             pace,
             putting: AtomicU32::new(0),
             reading: AtomicU32::new(0),
-            read_ms: AtomicU64::new(0),
+            read_times: AtomicU64::new(0),
+            read_seen: Mutex::default(),
             ledbat: Mutex::new(ledbat),
             sent: Mutex::default(),
             removing: OnceLock::new(),
@@ -213,18 +217,21 @@ impl SendRun {
 
     /// A stream begins to read, or goes on with it.
     fn note_read(&self) {
-        self.read_ms.store(self.clock.now().as_millis() as u64, Ordering::Relaxed);
+        self.read_times.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What it has to say while it reads, or sends no faster than was asked for: and when that went on last, as a file
-    /// that is read a second time shows in no number.
+    /// that is read a second time shows in no number. Asked some times a second, which is how exact it is.
     fn reading(&self) -> Heartbeat {
         if !self.is_paced() && !self.is_reading() {
             return Heartbeat::default();
         }
-        let now_ms = self.clock.now().as_millis() as u64;
-        let stood_ms = now_ms.saturating_sub(self.read_ms.load(Ordering::Relaxed));
-        let waiting_ms = told_ms(Duration::from_millis(stood_ms));
+        let (times, now) = (self.read_times.load(Ordering::Relaxed), self.clock.now());
+        let mut seen = lock(&self.read_seen);
+        if seen.0 != times {
+            *seen = (times, now);
+        }
+        let waiting_ms = told_ms(now.saturating_sub(seen.1));
         Heartbeat { waiting_for: Some(WaitingFor::Read), waiting_ms, ..Heartbeat::default() }
     }
 
