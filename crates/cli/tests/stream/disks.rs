@@ -125,10 +125,22 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
     });
 }
 
-/// Fills a disk, so that not even a name can begin there.
+/// Fills a disk, so that not even a name can begin there, until nobody gives back any more what he had there: a daemon
+/// ends a session a moment after its client.
 fn fill(path: &Path) {
     let mut file = std::fs::File::create(path).unwrap();
-    while file.write_all(&[1; 4096]).is_ok() {}
+    let mut is_full = || {
+        let mut pieces = 0;
+        while file.write_all(&[1; 4096]).is_ok() {
+            pieces += 1;
+        }
+        pieces == 0
+    };
+    assert!(wait_until(LIMIT, || {
+        is_full();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        is_full()
+    }));
 }
 
 #[test]
