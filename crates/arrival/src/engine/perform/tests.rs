@@ -387,7 +387,8 @@ fn nothing_behind_a_link_goes_though_the_source_has_it_no_more() {
 /// That they are back was not in the journal: the next life is to send them once more.
 #[test]
 fn results_that_are_back_stay_there_wherever_their_removal_here_is_killed() {
-    let kills: [(&str, fn(&Driver<'_>, &RelativePath)); 4] = [
+    type Until = fn(&Driver<'_>, &RelativePath);
+    let kills: [(&str, Until); 4] = [
         ("before it", |_, _| {}),
         ("once they have another name", |driver, name| driver.put_aside(name).unwrap()),
         ("in the middle", |driver, name| {
