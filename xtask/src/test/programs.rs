@@ -78,6 +78,7 @@ const AS_NOBODY: [(&str, &[&str]); 4] = [
              a_tree_that_is_longer_than_a_path_may_be_goes_also_where_we_may_change_nothing",
             "endpoint::local::staging::territory::tests::\
              what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again",
+            "run::frames::spill_files::tests::a_log_that_nobody_can_look_at_is_not_one_that_is_not_there",
         ],
     ),
     (
