@@ -55,6 +55,8 @@ pub struct Limits {
     pub streams: usize,
     /// Streams that may stand soon: far away one is up before the others.
     pub streams_to_come: usize,
+    /// For so long since the first is up they may still come.
+    pub come_within: Duration,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -118,6 +120,7 @@ impl Limits {
             depth: usize::MAX,
             streams: usize::MAX,
             streams_to_come: STREAMS_PLANNED_MAX.into(),
+            come_within: COME_WITHIN_MAX,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes.min(PACK_BYTES)),
             pack_files: 512,
@@ -138,6 +141,8 @@ impl Limits {
                 Some(rtt) if rtt < NEAR_RTT => 0,
                 _ => defaults.streams_to_come,
             },
+            // Dialled side by side, they are apart by what the processors take for their handshakes.
+            come_within: rtt.map_or(COME_WITHIN_MAX, |rtt| (rtt / 2).min(COME_WITHIN_MAX)),
             concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
             depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
             ..defaults
@@ -147,6 +152,8 @@ impl Limits {
 
 /// Content of a pack, at most: more than half the second-level cache is no gain (docs/measurements.md, segments).
 const PACK_BYTES: u32 = 512 << 10;
+/// For so long at most a short queue of small files is left to streams that may still come.
+const COME_WITHIN_MAX: Duration = Duration::from_millis(200);
 /// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its
 /// files. docs/measurements.md, entries in flight.
 const ENTRIES_NEAR: u64 = 32 << 10;
@@ -264,8 +271,8 @@ struct Tasks {
     usual: Option<Duration>,
     /// Chunks that streams are through with.
     chunks_read: usize,
-    /// Something that was sent over this link is acknowledged: streams that were to come are up by now.
-    has_heard: bool,
+    /// When the first stream over this link asked for work.
+    first_up: Option<Duration>,
 }
 
 impl Tasks {
@@ -280,7 +287,7 @@ impl Tasks {
             clock: Duration::ZERO,
             usual: None,
             chunks_read: 0,
-            has_heard: false,
+            first_up: None,
         }
     }
 
@@ -290,7 +297,7 @@ impl Tasks {
         self.large.clear();
         self.checks.clear();
         self.streams.clear();
-        self.has_heard = false;
+        self.first_up = None;
     }
 }
 

@@ -178,7 +178,6 @@ impl Sender {
         let Some(item) = self.known(id)? else { return Ok(()) };
         let size = item.entry.evidence.size;
         let end = run.first + run.count;
-        let is_verified = level == AckLevel::Verified;
         if end > digest::chunk_count(size, chunk_bytes) {
             return Err(protocol("an acknowledgement beyond the end of its file"));
         }
@@ -217,7 +216,6 @@ impl Sender {
             }
             (_, AckLevel::Verified | AckLevel::Durable) => {}
         }
-        self.tasks.has_heard |= is_verified;
         Ok(())
     }
 
@@ -313,7 +311,6 @@ impl Sender {
             let outcome = self.checked_outcome(&item, outcome);
             self.actions.push_back(Action::SettledBefore(item.entry, outcome));
         } else if let Some(item) = self.remove(id) {
-            self.tasks.has_heard |= item.sent_on.is_some();
             let outcome = self.checked_outcome(&item, outcome);
             self.settle_item(item, outcome);
         }

@@ -73,6 +73,7 @@ impl Sender {
             // What it has under way stays its own until it is verified or lost.
             return Next::Wait(None);
         }
+        self.tasks.first_up.get_or_insert(now);
         self.flush_offers();
         // Even streams look for packs first, odd ones for chunks: many small files do not starve a large
         // one, nor the other way round.
@@ -88,6 +89,9 @@ impl Sender {
             return Next::Wait(None);
         }
         let is_hedge = task.is_none();
+        if is_hedge && self.is_left_to_others(stream) {
+            return Next::Wait(self.come_until());
+        }
         let hedge = if is_hedge { self.take_hedge(stream, now) } else { Hedge::None };
         let task = match (task, hedge) {
             (Some(task), _) | (None, Hedge::Task(task)) => task,
@@ -285,12 +289,14 @@ impl Sender {
     }
 
     fn take_pack(&mut self, stream: u16) -> Option<Task> {
+        if self.is_left_to_others(stream) {
+            return None;
+        }
         // With several streams a short queue is shared out rather than packed into one: what slow start takes many
-        // round trips for on one, many send at once. Until something is acknowledged more of them may come.
-        let (up, to_come) = (self.working_streams(), self.limits.streams_to_come.min(self.limits.streams));
-        let (streams, files_min) = match !self.tasks.has_heard && to_come > up {
-            true => (to_come, 8),
-            false => (up, 16),
+        // round trips for on one, many send at once.
+        let (streams, files_min) = match self.come_until() {
+            Some(_) => (self.streams_to_come(), 8),
+            None => (self.working_streams(), 16),
         };
         let fair = self.tasks.small.len().div_ceil(streams).max(files_min);
         let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };
@@ -300,6 +306,27 @@ impl Sender {
             Some(item.entry.evidence.size)
         });
         (!ids.is_empty()).then_some(Task::Pack(ids))
+    }
+
+    /// Until when more streams may come than are up, if they may.
+    fn come_until(&self) -> Option<Duration> {
+        let until = self.tasks.first_up? + self.limits.come_within;
+        (self.working_streams() < self.streams_to_come() && self.tasks.clock < until).then_some(until)
+    }
+
+    fn streams_to_come(&self) -> usize {
+        self.limits.streams_to_come.min(self.limits.streams)
+    }
+
+    /// Whether what small files there are is for streams that may still come: this one has its share, and they are not
+    /// enough for a full pack each.
+    fn is_left_to_others(&self, stream: u16) -> bool {
+        let waiting = self.tasks.small.len();
+        let is_pack = |handed: &Handed| matches!(handed.task, Task::Pack(_));
+        waiting > 0
+            && waiting < self.streams_to_come().saturating_mul(self.limits.pack_files)
+            && self.come_until().is_some()
+            && self.tasks.streams.get(&stream).is_some_and(|handed| handed.iter().any(is_pack))
     }
 
     /// A small file waits for a pack.

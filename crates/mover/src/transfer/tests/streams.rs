@@ -72,44 +72,70 @@ fn with_small_files(rtt: Option<Duration>, streams: usize, bytes: u64) -> Sender
     sender
 }
 
-/// Sends the next pack on the first stream.
-fn send_pack(sender: &mut Sender) -> Vec<EntryId> {
-    let Next::Work(Work::Pack(pack)) = sender.next_work(0, Duration::ZERO) else { panic!("a pack") };
+/// Sends the next pack on a stream.
+fn send_pack(sender: &mut Sender, stream: u16, now: Duration) -> Vec<EntryId> {
+    let Next::Work(Work::Pack(pack)) = sender.next_work(stream, now) else { panic!("a pack") };
     let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
-    sender.pack_sent(0, &ids, &ids);
+    sender.pack_sent(stream, &ids, &ids);
     ids
 }
 
 #[test]
-fn the_first_stream_that_is_up_leaves_small_files_to_those_that_come() {
-    let far = Duration::from_millis(100);
+fn streams_that_are_up_first_have_a_share_of_few_small_files_and_leave_the_rest_to_those_that_come() {
+    let (far, begun) = (Duration::from_millis(100), Duration::from_secs(7));
+    let until = begun + far / 2;
     let mut sender = with_small_files(Some(far), usize::MAX, 10);
-    let first = send_pack(&mut sender);
-    assert_eq!(first.len(), 10, "300 files for 32 streams");
-    sender.hear(ack(first[0], 0)).unwrap();
-    assert_eq!(send_pack(&mut sender).len(), 145, "two came, and have half each");
-    // Where no more are to come these two have all at once: within one process, near, and where that was asked for.
-    for (rtt, streams) in [(Duration::ZERO, usize::MAX), (Duration::from_micros(500), usize::MAX), (far, 1)] {
-        assert_eq!(send_pack(&mut with_small_files(Some(rtt), streams, 10)).len(), 150, "{rtt:?}");
+    for stream in [0, 1] {
+        assert_eq!(send_pack(&mut sender, stream, begun).len(), 10 - usize::from(stream), "300 for 32 streams");
+        assert_eq!(sender.next_work(stream, begun), Next::Wait(Some(until)));
     }
+    // One comes, and has its share at once; an acknowledgement is nobody's leave to take more.
+    assert!(sender.stream_up(2));
+    let third = send_pack(&mut sender, 2, begun + far / 4);
+    assert_eq!(third.len(), 9);
+    sender.hear(ack(third[0], 0)).unwrap();
+    assert_eq!(sender.next_work(2, begun + far / 4), Next::Wait(Some(until)));
+    // Those that did not come are waited for no longer.
+    assert_eq!(send_pack(&mut sender, 0, until).len(), 91, "272 for three");
+    // Where all are up nothing is left to others.
+    let mut sender = with_small_files(Some(far), usize::MAX, 10);
+    (2..32).for_each(|stream| assert!(sender.stream_up(stream)));
+    assert_eq!((0..20).map(|_| send_pack(&mut sender, 0, begun).len()).min(), Some(1));
 }
 
-/// Nothing of them is ever counted as verified bytes.
 #[test]
-fn files_without_content_are_left_to_streams_to_come_only_until_one_of_them_is_acknowledged_or_settled() {
-    for is_settled in [false, true] {
-        let mut sender = with_small_files(None, usize::MAX, 0);
-        let first = send_pack(&mut sender);
-        assert_eq!(first.len(), 10);
-        let done = Outcome::Done { digest: None, losses: Vec::new() };
-        let says = match is_settled {
-            true => Say::Settled(vec![(first[0], done)]),
-            false => ack(first[0], 0),
-        };
-        sender.hear(says).unwrap();
-        assert_eq!(sender.progress().bytes_verified, 0);
-        assert_eq!(send_pack(&mut sender).len(), 145);
+fn small_files_are_left_to_nobody_where_no_more_streams_come_or_there_are_enough_for_full_packs() {
+    let far = Duration::from_millis(100);
+    // Within one process, near, and where one was asked for.
+    for (rtt, streams) in [(Duration::ZERO, usize::MAX), (Duration::from_micros(500), usize::MAX), (far, 1)] {
+        let mut sender = with_small_files(Some(rtt), streams, 10);
+        let packs = [(); 2].map(|()| send_pack(&mut sender, 0, Duration::ZERO).len());
+        assert_eq!(packs, [150, 75], "{rtt:?}");
     }
+    // A full pack has 512.
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, Some(far)));
+    let count = 32 * 512 + 512;
+    let EntryId(first) = sender.offer((0..count).map(|at| file(&at.to_string(), 0)).collect());
+    assert!(sender.stream_up(0));
+    sender.hear(Say::Want((first..first + count).map(|id| (EntryId(id), Want::Whole)).collect())).unwrap();
+    assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 512);
+    assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 512);
+    assert_eq!(sender.next_work(0, Duration::ZERO), Next::Wait(Some(far / 2)), "what is left is less");
+}
+
+#[test]
+fn on_a_new_link_streams_are_waited_for_again() {
+    let far = Duration::from_millis(100);
+    let mut sender = with_small_files(Some(far), usize::MAX, 10);
+    assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 10);
+    sender.link_up();
+    assert!(sender.stream_up(0));
+    let wants = (0..300).map(|id| (EntryId(id), Want::Whole)).collect();
+    sender.hear(Say::Want(wants)).unwrap();
+    let now = Duration::from_secs(1);
+    assert_eq!(send_pack(&mut sender, 0, now).len(), 10);
+    assert_eq!(sender.next_work(0, now), Next::Wait(Some(now + far / 2)));
 }
 
 #[test]
