@@ -5,13 +5,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use thalweg_arrival::journal::Journal;
 use thalweg_cli::args::filters;
+use thalweg_cli::jobs::{self, Job};
 use thalweg_cli::place::{Configured, Place, Places, Settings};
 use thalweg_cli::receipt_file::{self, Part, Reader};
 use thalweg_cli::{args, config, units};
 use thalweg_client::frames::framed::{self, Given};
 use thalweg_lab::bench::import;
 use thalweg_mover::failure::FailureKind;
-use thalweg_service::jobs::{self, Job};
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);

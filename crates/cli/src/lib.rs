@@ -1,5 +1,5 @@
 //! What of the program other tools need: its command line and configuration, for manuals, completions and the
-//! reference; exit codes; what users and files say, for fuzzing.
+//! reference; exit codes; what users and files say, for fuzzing; the records of jobs.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -9,6 +9,8 @@ pub mod config;
 pub mod exit;
 
 pub mod help_flag;
+
+pub mod jobs;
 
 pub mod spellings;
 

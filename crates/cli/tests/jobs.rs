@@ -15,8 +15,8 @@ use support::copies::LIMIT;
 use support::job::{Ran, Running, journal_bytes, signal, with};
 use support::volume::{Volume, may_mount};
 use support::{Scratch, assert_same, chance, noise, wait_until};
+use thalweg_cli::jobs::{self, Job, State};
 use thalweg_lab::wrap::wrap;
-use thalweg_service::jobs::{self, Job, State};
 use thalweg_sys::process::start_ticks;
 
 /// Of the file that is copied: at the rate of these copies half a minute.

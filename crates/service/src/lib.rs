@@ -4,8 +4,7 @@
 //! daemon keeps for all of its clients is here: hubs of detectors' frames, slots, the log.
 //!
 //! Clients use of it [`published`], by which they tell `thalweg why` of their transfers as a daemon does of its own,
-//! [`jobs`], where commands are recorded that go on without a terminal, and [`sessions`], where they are servers
-//! themselves: a mover that ssh started, a hub of one's own.
+//! and [`sessions`], where they are servers themselves: a mover that ssh started, a hub of one's own.
 #![forbid(unsafe_code)]
 
 pub mod export;
@@ -25,8 +24,6 @@ mod frames;
 mod log;
 
 pub mod published;
-
-pub mod jobs;
 
 pub mod metrics;
 

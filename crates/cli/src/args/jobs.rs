@@ -2,11 +2,11 @@
 
 use crate::args::whole;
 use crate::exit;
+use crate::jobs::NAME_BYTES_MAX;
 use crate::units;
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_service::jobs::NAME_BYTES_MAX;
 
 /// Going on without a terminal.
 #[derive(Debug, clap::Args)]

@@ -22,8 +22,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use thalweg_cli::jobs::{self, Job, State};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_service::jobs::{self, Job, State};
 use thalweg_sys::atomic_file;
 use thalweg_sys::clock::unix_seconds;
 

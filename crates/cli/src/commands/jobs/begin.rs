@@ -21,8 +21,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, Stdio};
 use thalweg_cli::args::Command;
+use thalweg_cli::jobs::{self, Asked, BEGIN, Job};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_service::jobs::{self, Asked, BEGIN, Job};
 use thalweg_sys::child;
 
 /// Of what a command said that ended before it had begun, so many bytes are told.

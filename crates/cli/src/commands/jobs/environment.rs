@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Command;
 use thalweg_cli::config;
-use thalweg_service::jobs::{Bytes, Variable};
+use thalweg_cli::jobs::{Bytes, Variable};
 
 /// Kept as they are.
 const KEPT: [&str; 30] = [

@@ -28,8 +28,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_cli::jobs::{self, BEGIN, Log, Record, Run};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_service::jobs::{self, BEGIN, Log, Record, Run};
 use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::{child, process};
 

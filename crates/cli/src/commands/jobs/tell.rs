@@ -4,9 +4,9 @@ use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
 use std::path::Path;
+use thalweg_cli::jobs::{self, Job, State};
 use thalweg_mover::failure::Result;
 use thalweg_mover::link::ssh;
-use thalweg_service::jobs::{self, Job, State};
 use thalweg_service::published;
 use thalweg_wire::path::{Escaped, is_inert};
 

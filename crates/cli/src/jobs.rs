@@ -13,7 +13,6 @@ mod log;
 
 pub use log::{LOG_BYTES_MAX, Log, last_bytes, logs};
 
-use crate::published::{self, Snapshot, machine};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -23,6 +22,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_service::published::{self, Snapshot, machine};
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::clock::{since_1970, unix_seconds};
 use thalweg_sys::other_process::OtherProcess;
