@@ -16,6 +16,12 @@
 //! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of
 //! it.
 
+mod record;
+
+mod files;
+
+mod texts;
+
 use super::congestion;
 use super::cpu;
 use super::elsewhere::{Space, check_space, check_unwritten};
@@ -23,23 +29,24 @@ use super::finding::{Finding, Report, Subject, Verdict};
 use super::measure::Probes;
 use super::network::{rings_against_losses, rings_name};
 use super::next_start;
-use super::roots::{Roots, read, spaced};
-use super::wanted::{GOVERNOR, Rule, SYSCTLS, Sysctl, last, with_last};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use super::roots::{Roots, read};
+use super::wanted::{Rule, SYSCTLS, Sysctl, last, with_last};
+use files::{
+    check_plain, make_parents, missing_above, of, read_if_there, unfinished, write_durably, write_setting,
+};
+use record::{Before, Change, RECORD, Record, What, is_left_to_them, is_theirs, keep, load, lock, save, shown};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io, of_state};
-
-/// The file of sysctl.d; late, so that it goes over a distribution's own.
-const SYSCTL_FILE: &str = "90-thalweg.conf";
+use texts::{
+    GOVERNOR_SECTION, HEAD, SYSCTL_FILE, profile_path, profile_text, rings_section, sysctl_path, sysctl_text,
+};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 /// The profile of tuned.
 pub const PROFILE: &str = "thalweg-dtn";
-
-const RECORD: &str = "doctor.json";
 
 /// What fails of the two.
 const CHANGING: &str = "change settings";
@@ -64,47 +71,6 @@ pub struct Done {
     pub now: String,
     /// What went wrong, if anything did.
     pub trouble: Option<String>,
-}
-
-/// What was there before, and what was put there.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Change {
-    what: What,
-    before: Before,
-    /// All that was put there, or was to be, each once, the last one last. Of who may choose which congestion control:
-    /// whom the kernel may have added.
-    ours: Vec<Vec<u8>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum What {
-    /// A kernel setting.
-    Setting { key: String },
-    /// A file.
-    File { path: PathBuf },
-    /// A directory that was made for it.
-    Directory { path: PathBuf },
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-enum Before {
-    Nothing,
-    Bytes { bytes: Vec<u8>, mode: u32, uid: u32, gid: u32 },
-}
-
-/// What one or several [`apply`] have changed since nothing was.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Record {
-    changes: Vec<Change>,
-    /// The profile that tuned had active before the first [`apply`]; none without tuned, or if it had none.
-    #[serde(default)]
-    tuned_before: Option<String>,
-    /// Whether tuned chose that profile by itself.
-    #[serde(default)]
-    tuned_chose: bool,
-    /// Where they were changed.
-    #[serde(default)]
-    space: Option<Space>,
 }
 
 /// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there.
@@ -314,98 +280,6 @@ pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     Ok(done)
 }
 
-impl Change {
-    fn path(&self, roots: &Roots) -> PathBuf {
-        match &self.what {
-            What::Setting { key } => roots.sysctl(key),
-            What::File { path } | What::Directory { path } => path.clone(),
-        }
-    }
-
-    fn name(&self) -> String {
-        match &self.what {
-            What::Setting { key } => key.clone(),
-            What::File { path } | What::Directory { path } => path.display().to_string(),
-        }
-    }
-
-    /// Whether it is of who may choose which congestion control.
-    fn is_allowed(&self) -> bool {
-        matches!(&self.what, What::Setting { key } if key == congestion::ALLOWED)
-    }
-
-    /// Whether it is of what a program gets that chooses none.
-    fn is_default(&self) -> bool {
-        matches!(&self.what, What::Setting { key } if key == congestion::DEFAULT)
-    }
-
-    fn is_setting(&self) -> bool {
-        matches!(self.what, What::Setting { .. })
-    }
-
-    /// Notes that this is put there now.
-    fn put(&mut self, value: &[u8]) {
-        self.ours.retain(|one| one != value);
-        self.ours.push(value.to_owned());
-    }
-
-    fn before(&self) -> Option<&[u8]> {
-        match &self.before {
-            Before::Nothing => None,
-            Before::Bytes { bytes, .. } => Some(bytes),
-        }
-    }
-
-    fn is_as_before(&self, now: Option<&[u8]>) -> bool {
-        self.is_same(now, self.before())
-    }
-
-    fn is_ours(&self, now: Option<&[u8]>) -> bool {
-        if self.is_allowed() {
-            let (before, ours) = (words(self.before()), words(self.ours.last().map(Vec::as_slice)));
-            let now = words(now);
-            return now.is_superset(&before) && now.difference(&before).all(|name| ours.contains(name));
-        }
-        // No setting is empty, but for one that is a plain file, after a kill between the opening and the writing.
-        let is_cut = self.is_setting() && now.is_some_and(<[u8]>::is_empty);
-        is_cut || self.ours.iter().any(|ours| self.is_same(now, Some(ours)))
-    }
-
-    /// The kernel shows a setting with white space of its own.
-    fn is_same(&self, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
-        match (a, b) {
-            (Some(a), Some(b)) if self.is_setting() => shown(a) == shown(b),
-            (a, b) => a == b,
-        }
-    }
-}
-
-fn shown(bytes: &[u8]) -> String {
-    spaced(&String::from_utf8_lossy(bytes))
-}
-
-fn words(bytes: Option<&[u8]>) -> BTreeSet<String> {
-    shown(bytes.unwrap_or_default()).split_whitespace().map(str::to_owned).collect()
-}
-
-/// What is neither as it was before nor ours is somebody else's. What cannot be read now is tried later, and told then.
-fn is_theirs(roots: &Roots, change: &Change) -> bool {
-    if matches!(change.what, What::Directory { .. }) {
-        return false;
-    }
-    read_if_there(&change.path(roots)).is_ok_and(|now| {
-        // Nobody takes a setting away: it is one of a kernel, or of a namespace, that does not show it now.
-        let is_hidden = change.is_setting() && now.is_none();
-        !is_hidden && !change.is_as_before(now.as_deref()) && !change.is_ours(now.as_deref())
-    })
-}
-
-/// Whether it is a setting of an earlier time that somebody else changed since.
-fn is_left_to_them(roots: &Roots, record: &Record, key: &str) -> bool {
-    let is_it = |change: &&Change| change.is_setting() && change.name() == key;
-    record.changes.iter().find(is_it).is_some_and(|change| is_theirs(roots, change))
-}
-
 fn left_to_them(change: &Change) -> Done {
     let before = change.before().map_or("not there".into(), |bytes| format!("`{}`", shown(bytes)));
     Done { what: change.name(), now: format!("was {before} before"), trouble: Some(LEFT_TO_THEM.into()) }
@@ -440,14 +314,6 @@ fn put_back(roots: &Roots, change: &Change) -> std::result::Result<Option<Done>,
         Err(error) => {
             Err(Done { what: change.name(), now: "not put back".into(), trouble: Some(error.to_string()) })
         }
-    }
-}
-
-fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -592,49 +458,6 @@ fn at_next_start(other: next_start::Other) -> Done {
     }
 }
 
-/// The change of it, with what is there, unless that is noted from an earlier time.
-fn keep<'a>(record: &'a mut Record, what: What, path: &Path) -> Result<&'a mut Change> {
-    let known = record.changes.iter().position(|change| change.what == what);
-    let at = match known {
-        Some(at) => at,
-        None => {
-            let before = read_before(path)?;
-            record.changes.push(Change { what, before, ours: Vec::new() });
-            record.changes.len() - 1
-        }
-    };
-    Ok(&mut record.changes[at])
-}
-
-fn read_before(path: &Path) -> Result<Before> {
-    match fs::read(path) {
-        Ok(bytes) => {
-            let about = fs::metadata(path).map_err(|error| of(path, "look at", &error))?;
-            Ok(Before::Bytes { bytes, mode: about.mode() & 0o7777, uid: about.uid(), gid: about.gid() })
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Before::Nothing),
-        Err(error) => Err(of(path, "read what is there before it is changed", &error)),
-    }
-}
-
-/// A link would be replaced by a file, and could not be put back: who made it wants the file elsewhere, or
-/// (`/dev/null`) not at all.
-///
-/// # Errors
-/// `Unsupported`, before anything is changed.
-fn check_plain(path: &Path) -> Result<()> {
-    let is_plain = |about: fs::Metadata| about.is_file();
-    match fs::symlink_metadata(path).map(is_plain) {
-        Ok(true) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(of(path, "look at", &error)),
-        Ok(false) => {
-            let cause = "it is there and no plain file: remove it first";
-            Err(at_path(Failure::new(FailureKind::Unsupported, CHANGING, cause), path))
-        }
-    }
-}
-
 /// Writes a setting and looks whether the kernel took it.
 fn set(roots: &Roots, key: &str, value: &str, change: &mut Change) -> Done {
     let path = roots.sysctl(key);
@@ -658,145 +481,4 @@ fn told(path: &Path, now: &str, outcome: io::Result<()>) -> Done {
         now: now.into(),
         trouble: outcome.err().map(|error| error.to_string()),
     }
-}
-
-/// Never creates: a setting that is not there cannot be made.
-fn write_setting(path: &Path, value: &[u8]) -> io::Result<()> {
-    OpenOptions::new().write(true).truncate(true).open(path)?.write_all(value)
-}
-
-/// A file is the old one or the new one, never a part.
-fn write_durably(path: &Path, bytes: &[u8], about: Option<(u32, u32, u32)>) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let new = unfinished(path);
-    let (mode, owner) = about.map_or((0o644, None), |(mode, uid, gid)| (mode, Some((uid, gid))));
-    let mut file = File::create(&new)?;
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    if let Some((uid, gid)) = owner {
-        std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    File::open(directory)?.sync_all()
-}
-
-/// Where a file is written before it gets its name. Known beforehand: `--undo` removes what a kill left.
-fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".thalweg-new");
-    path.with_file_name(name)
-}
-
-fn make_parents(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))
-}
-
-/// Directories that have to be made for a path, the upper ones first.
-fn missing_above(path: &Path) -> Vec<PathBuf> {
-    let mut missing: Vec<PathBuf> =
-        path.ancestors().skip(1).take_while(|directory| !directory.exists()).map(Path::to_owned).collect();
-    missing.reverse();
-    missing
-}
-
-fn sysctl_path(roots: &Roots) -> PathBuf {
-    roots.etc.join("sysctl.d").join(SYSCTL_FILE)
-}
-
-/// tuned 2.23 looks in `profiles`, older ones beside it.
-fn profile_path(roots: &Roots) -> PathBuf {
-    let tuned = roots.etc.join("tuned");
-    let profiles = tuned.join("profiles");
-    let place = if profiles.is_dir() { profiles } else { tuned };
-    place.join(PROFILE).join("tuned.conf")
-}
-
-const HEAD: &str = "# Written by `thalweg doctor --apply`; `thalweg doctor --undo` takes it back.\n";
-
-fn sysctl_text(report: &Report, settings: &[(String, String)]) -> String {
-    let mut text = HEAD.to_owned();
-    for (key, value) in settings {
-        let finding = report.findings.iter().find(|finding| finding.name == *key);
-        let source = finding.and_then(|finding| finding.source.as_ref());
-        text.push_str(&source.map_or(String::new(), |source| format!("# {source}\n")));
-        text.push_str(&format!("{key} = {value}\n"));
-    }
-    text
-}
-
-/// What the profile stands on where tuned had none active.
-const PROFILE_BELOW: &str = "throughput-performance";
-
-/// On top of what tuned had active, so that all that is not said here stays.
-fn profile_text(settings: &[(String, String)], wanted: &Wanted<'_>, active: Option<&str>) -> String {
-    let active = active.unwrap_or_default().split_whitespace().filter(|name| *name != PROFILE);
-    let active = active.collect::<Vec<_>>().join(",");
-    let below = if active.is_empty() { PROFILE_BELOW } else { &active };
-    let mut text = HEAD.to_owned();
-    text.push_str("[main]\nsummary=Data transfer node (000 Tables II and III)\n");
-    text.push_str(&format!("include={below}\n\n[sysctl]\n"));
-    for (key, value) in settings {
-        text.push_str(&format!("{key}={value}\n"));
-    }
-    if wanted.has_governor {
-        text.push_str(&format!("\n{GOVERNOR_SECTION}governor={GOVERNOR}\n"));
-    }
-    for (device, (receive, send)) in &wanted.rings {
-        text.push_str(&format!(
-            "\n{}type=net\ndevices={device}\nring=rx {receive} tx {send}\n",
-            rings_section(device)
-        ));
-    }
-    text
-}
-
-/// The line above the governor.
-const GOVERNOR_SECTION: &str = "[cpu]\n";
-
-/// The line above the rings of a card.
-fn rings_section(device: &str) -> String {
-    format!("[net_{device}]\n")
-}
-
-/// One doctor at a time.
-fn lock(state: &Path) -> Result<File> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(state)
-        .map_err(|error| at_path(of_state(&error), state))?;
-    let directory = File::open(state).map_err(|error| of(state, "open the state directory", &error))?;
-    match directory.try_lock() {
-        Ok(()) => Ok(directory),
-        Err(fs::TryLockError::WouldBlock) => {
-            Err(Failure::new(FailureKind::Busy, CHANGING, "another `thalweg doctor` does"))
-        }
-        Err(fs::TryLockError::Error(error)) => Err(of(state, "lock the state directory", &error)),
-    }
-}
-
-/// None also of a network namespace that ended with an earlier run of the machine: nothing of it can be put back.
-fn load(roots: &Roots, state: &Path) -> Result<Option<Record>> {
-    let path = state.join(RECORD);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(of(&path, "read the record", &error)),
-    };
-    let record: Record = serde_json::from_slice(&text)
-        .map_err(|error| at_path(Failure::new(FailureKind::Damage, "read the record", error), &path))?;
-    let is_over = record.space.as_ref().is_some_and(|space| space.is_of_earlier_run(roots));
-    Ok((!is_over).then_some(record))
-}
-
-fn save(state: &Path, record: &Record) -> Result<()> {
-    let path = state.join(RECORD);
-    let text = serde_json::to_vec_pretty(record)
-        .map_err(|error| Failure::new(FailureKind::Internal, "write the record", error.to_string()))?;
-    write_durably(&path, &text, None).map_err(|error| of(&path, "write the record", &error))
-}
-
-fn of(path: &Path, operation: &str, error: &io::Error) -> Failure {
-    at_path(of_io(operation, error), path)
 }
