@@ -20,7 +20,7 @@ pub struct Member(pub u64);
 
 /// A request that waits; later ones are larger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(u64);
+pub struct Waiting(u64);
 
 /// See the module. Without a rate it lets a byte a second go.
 #[derive(Debug, Default)]
@@ -35,9 +35,9 @@ pub struct Line {
     /// How far each member comes with all that it asked for. A member that asked for nothing is at [`Line::turn`].
     ends: BTreeMap<Member, u64>,
     /// What waits, by how far its member has come before.
-    waiting: BTreeMap<(u64, Ticket), (Member, u64)>,
-    places: BTreeMap<Ticket, u64>,
-    last: Ticket,
+    waiting: BTreeMap<(u64, Waiting), (Member, u64)>,
+    places: BTreeMap<Waiting, u64>,
+    last: Waiting,
 }
 
 impl Line {
@@ -52,22 +52,22 @@ impl Line {
     }
 
     /// A member has so many bytes. `None` if they may go at once.
-    pub fn ask(&mut self, member: Member, bytes: u64, now: u64) -> Option<Ticket> {
+    pub fn ask(&mut self, member: Member, bytes: u64, now: u64) -> Option<Waiting> {
         let from = self.count(member, bytes, now);
-        self.last = Ticket(self.last.0 + 1);
-        let ticket = self.last;
-        self.waiting.insert((from, ticket), (member, bytes));
-        self.places.insert(ticket, from);
+        self.last = Waiting(self.last.0 + 1);
+        let request = self.last;
+        self.waiting.insert((from, request), (member, bytes));
+        self.places.insert(request, from);
         self.go_on(now);
-        self.places.contains_key(&ticket).then_some(ticket)
+        self.places.contains_key(&request).then_some(request)
     }
 
     /// How long it waits still, as far as that is known by now: at most `at_most`. `None` if it may go.
-    pub fn wait(&mut self, ticket: Ticket, now: u64, at_most: u64) -> Option<u64> {
+    pub fn wait(&mut self, request: Waiting, now: u64, at_most: u64) -> Option<u64> {
         self.go_on(now);
-        let from = *self.places.get(&ticket)?;
+        let from = *self.places.get(&request)?;
         let mut left = self.free_at.saturating_sub(now);
-        for (_, bytes) in self.waiting.range(..(from, ticket)).map(|(_, asked)| asked) {
+        for (_, bytes) in self.waiting.range(..(from, request)).map(|(_, asked)| asked) {
             if left >= at_most {
                 break;
             }
@@ -83,9 +83,9 @@ impl Line {
     }
 
     /// It waits no more: its time is that of others. Nothing, and `false`, if it may go already.
-    pub fn give_up(&mut self, ticket: Ticket) -> bool {
-        let Some(from) = self.places.remove(&ticket) else { return false };
-        if let Some((member, bytes)) = self.waiting.remove(&(from, ticket))
+    pub fn give_up(&mut self, request: Waiting) -> bool {
+        let Some(from) = self.places.remove(&request) else { return false };
+        if let Some((member, bytes)) = self.waiting.remove(&(from, request))
             && let Some(end) = self.ends.get_mut(&member)
         {
             *end = end.saturating_sub(bytes);
@@ -112,8 +112,8 @@ impl Line {
 
     fn go_on(&mut self, now: u64) {
         while self.free_at <= now {
-            let Some(((from, ticket), (_, bytes))) = self.waiting.pop_first() else { return };
-            self.places.remove(&ticket);
+            let Some(((from, request), (_, bytes))) = self.waiting.pop_first() else { return };
+            self.places.remove(&request);
             self.turn = self.turn.max(from);
             self.free_at = self.free_at.saturating_add(self.takes(bytes));
         }
@@ -137,7 +137,7 @@ mod tests {
     struct Asks {
         member: Member,
         bytes: u64,
-        waiting: Vec<Option<Ticket>>,
+        waiting: Vec<Option<Waiting>>,
         went: u64,
     }
 
@@ -148,7 +148,7 @@ mod tests {
 
         fn look(&mut self, line: &mut Line, now: u64) {
             for place in &mut self.waiting {
-                while place.is_none_or(|ticket| line.wait(ticket, now, SECOND).is_none()) {
+                while place.is_none_or(|request| line.wait(request, now, SECOND).is_none()) {
                     self.went += if place.is_some() { self.bytes } else { 0 };
                     *place = line.ask(self.member, self.bytes, now);
                     if place.is_none() {
@@ -194,10 +194,10 @@ mod tests {
         for milli in 10_000..20_000 {
             let now = milli * MILLI;
             if milli % 100 == 0 {
-                let ticket = line.ask(Member(2), 10_000, now);
+                let request = line.ask(Member(2), 10_000, now);
                 little += 10_000;
-                if let Some(ticket) = ticket {
-                    let left = line.wait(ticket, now, SECOND).unwrap();
+                if let Some(request) = request {
+                    let left = line.wait(request, now, SECOND).unwrap();
                     assert!(left <= 20 * MILLI, "{left}");
                 }
             }
@@ -220,8 +220,8 @@ mod tests {
         assert!(one.abs_diff(two) <= 60_000, "{one} and {two}");
         // Nor does an hour without anybody count.
         let later = 3600 * SECOND;
-        for ticket in both.iter().flat_map(|asks| &asks.waiting).flatten() {
-            line.give_up(*ticket);
+        for request in both.iter().flat_map(|asks| &asks.waiting).flatten() {
+            line.give_up(*request);
         }
         assert_eq!(line.ask(Member(3), 10_000, later), None);
         assert!(line.ask(Member(3), 10_000, later).is_some());
@@ -243,10 +243,10 @@ mod tests {
     fn another_rate_holds_at_once() {
         let mut line = line(1);
         assert_eq!(line.ask(Member(1), 1 << 40, 0), None);
-        let ticket = line.ask(Member(1), 1 << 40, 0).unwrap();
-        assert_eq!(line.wait(ticket, 0, 7), Some(7));
+        let request = line.ask(Member(1), 1 << 40, 0).unwrap();
+        assert_eq!(line.wait(request, 0, 7), Some(7));
         line.set_rate(1 << 40, 2, SECOND);
-        assert_eq!(line.wait(ticket, SECOND, 7), None);
+        assert_eq!(line.wait(request, SECOND, 7), None);
         let next = line.ask(Member(2), 1, SECOND).unwrap();
         assert_eq!(line.wait(next, SECOND, u64::MAX), Some(SECOND));
     }
@@ -296,19 +296,19 @@ mod tests {
         ) {
             let mut line = line(rate);
             let (mut now, mut went, mut most) = (0u64, 0u64, 0u64);
-            let mut waiting: Vec<(Ticket, u64)> = Vec::new();
+            let mut waiting: Vec<(Waiting, u64)> = Vec::new();
             for (gap_ms, member, bytes, stays) in asked {
                 now += gap_ms * MILLI;
                 most = most.max(bytes);
                 match line.ask(Member(member), bytes, now) {
                     None => went += bytes,
-                    Some(ticket) if stays => waiting.push((ticket, bytes)),
-                    Some(ticket) => {
-                        line.give_up(ticket);
+                    Some(request) if stays => waiting.push((request, bytes)),
+                    Some(request) => {
+                        line.give_up(request);
                     }
                 }
-                waiting.retain(|(ticket, bytes)| {
-                    let goes = line.wait(*ticket, now, u64::MAX).is_none();
+                waiting.retain(|(request, bytes)| {
+                    let goes = line.wait(*request, now, u64::MAX).is_none();
                     went += if goes { *bytes } else { 0 };
                     !goes
                 });
@@ -317,8 +317,8 @@ mod tests {
             }
             let left: u64 = waiting.iter().map(|(_, bytes)| *bytes).sum();
             let enough = now + (left + most) * SECOND / rate + SECOND;
-            for (ticket, _) in waiting {
-                prop_assert_eq!(line.wait(ticket, enough, u64::MAX), None);
+            for (request, _) in waiting {
+                prop_assert_eq!(line.wait(request, enough, u64::MAX), None);
             }
             prop_assert!(line.waiting.is_empty() && line.places.is_empty());
         }

@@ -147,7 +147,7 @@ impl Share {
     ) -> Option<Waited> {
         let total = &*self.total;
         let (rate, changes) = total.rate().filter(|_| bytes > 0)?;
-        let ticket = {
+        let request = {
             let mut line = total.line();
             let now = total.now();
             line.set_rate(rate, changes, now);
@@ -162,13 +162,13 @@ impl Share {
             let left = {
                 let mut line = total.line();
                 let Some((rate, changes)) = rate else {
-                    let waited = line.give_up(ticket);
+                    let waited = line.give_up(request);
                     // Without a limit it goes.
                     return Some(Waited { time: since.elapsed(), goes: !waited || limit.is_none() });
                 };
                 let now = total.now();
                 line.set_rate(rate, changes, now);
-                line.wait(ticket, now, nanos(PAUSE_MAX))
+                line.wait(request, now, nanos(PAUSE_MAX))
             };
             let Some(left) = left else { return Some(Waited { time: since.elapsed(), goes: true }) };
             std::thread::sleep(Duration::from_nanos(left));
@@ -231,9 +231,9 @@ mod tests {
         pub(crate) fn owes(&self) -> Duration {
             let mut line = self.line();
             let (now, member) = (self.now(), Member(u64::MAX));
-            let Some(ticket) = line.ask(member, 1, now) else { return Duration::ZERO };
-            let left = line.wait(ticket, now, u64::MAX).unwrap_or(0);
-            line.give_up(ticket);
+            let Some(request) = line.ask(member, 1, now) else { return Duration::ZERO };
+            let left = line.wait(request, now, u64::MAX).unwrap_or(0);
+            line.give_up(request);
             line.forget(member);
             Duration::from_nanos(left)
         }
