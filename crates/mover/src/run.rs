@@ -5,8 +5,8 @@
 //! - a whole job, from plan to receipt: [`copy`] of files; `flow/job` of a stream; `frames/job` of a producer or
 //!   consumer;
 //! - far movers: [`by_ssh`] starts one, and [`by_client`] has another machine start one, where a [`steward`] does that;
-//!   both have it reached by `reaching`, on one of the `ways`; `logins` at several hosts are under way together;
-//!   [`far_mover`] is one with the session that jobs share;
+//!   both have it reached by `reaching`, which knows the manners of `dialling`; `logins` at several hosts are under way
+//!   together; [`far_mover`] is one with the session that jobs share;
 //! - connections: [`client`] dials them and keeps them standing, [`spread`] deals streams over addresses, [`session`]
 //!   is what either mover has of them; [`local`] and `within` do without any;
 //! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all
@@ -68,7 +68,7 @@ pub mod steer;
 
 pub mod copy;
 
-mod ways;
+mod dialling;
 
 mod reaching;
 

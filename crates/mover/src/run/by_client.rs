@@ -20,11 +20,11 @@ use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
 use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::copy::Meter;
+use crate::run::dialling::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT, carried, not_reached};
 use crate::run::far_mover::FarMover;
 use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
 use crate::run::steer::Rate;
 use crate::run::thread;
-use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT, carried, not_reached};
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::net::{IpAddr, Shutdown};
@@ -314,7 +314,7 @@ fn gone() -> Failure {
     not_reached("the machine where the copy was asked for is gone")
 }
 
-/// Which ways to a far mover may be taken, and where this machine is.
+/// In which manners a far mover may be dialled, and where this machine is.
 #[derive(Debug, Clone, Default)]
 pub struct Here {
     /// Only addresses of this family are dialled.
@@ -452,8 +452,8 @@ mod tests {
     use crate::link::ssh::errand::{Answer, Failed};
     use crate::link::testing::{LONG, our_client_config};
     use crate::run::client::Connect;
+    use crate::run::dialling::Reached;
     use crate::run::reaching::Reaching;
-    use crate::run::ways::Reached;
     use std::net::{Ipv4Addr, TcpStream};
 
     /// A line, and the deputy's end of it: what it reads, and where it writes.

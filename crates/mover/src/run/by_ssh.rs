@@ -7,10 +7,10 @@ use crate::link::ssh::{self, DialBack, FarProgram, NotStarted, Order, Ready, Ssh
 use crate::link::{Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::client::DIAL_TIMEOUT;
+use crate::run::dialling::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT};
 use crate::run::far_mover::FarMover;
 use crate::run::logins::Logins;
 use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
-use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -227,8 +227,8 @@ mod tests {
     use crate::failure::{Failure, FailureKind};
     use crate::link::testing::{LONG, our_client_config, unix_pair};
     use crate::run::client::Connect;
+    use crate::run::dialling::{Reached, has_gone};
     use crate::run::reaching::Reaching;
-    use crate::run::ways::{Reached, has_gone};
     use std::ffi::OsStr;
     use std::path::Path;
     use std::process::Command;

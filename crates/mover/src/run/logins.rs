@@ -15,8 +15,8 @@
 use crate::failure::{self, Failure, Reason, Result};
 use crate::link::ssh::{RUN, Ssh};
 use crate::mutex::lock;
+use crate::run::dialling::not_reached;
 use crate::run::thread;
-use crate::run::ways::not_reached;
 use std::io::{ErrorKind, PipeReader, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;

@@ -1,7 +1,7 @@
 //! Reaches a far mover that ssh starts, whoever starts that, and keeps reaching it.
 //!
-//! Three [ways](super::ways), tried in this order within [`DIAL_LIMIT`] each; the first whose peer proves that it is
-//! the far mover stays for the whole session:
+//! It is [dialled](super::dialling) in one of three manners, tried in this order within [`DIAL_LIMIT`] each; the first
+//! whose peer proves that it is the far mover stays for the whole session:
 //!
 //! 1. **Direct**: its port is dialled, at the address that sshd was reached at, and at the host that ssh dials.
 //! 2. **Back**: it is asked over ssh to dial us. TLS roles stay as they are.
@@ -18,11 +18,11 @@ use crate::link::ssh::{self, DialBack, Ready};
 use crate::link::{Family, Fingerprint, Pins};
 use crate::mutex::lock;
 use crate::run::client::{Connect, DIAL_TIMEOUT};
-use crate::run::far_mover::FarMover;
-use crate::run::ways::{
+use crate::run::dialling::{
     CLOSED, DIAL_LIMIT, LOGINS_MAX, Lives, RENEW_EVERY, Reached, SILENT_IS_GONE, dial, dial_back, direct,
     has_gone, not_answered, not_reached, prove, rides_in_ssh, unreached,
 };
+use crate::run::far_mover::FarMover;
 use rustls::ClientConfig;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ pub(super) trait Started: Send {
 /// Asks a far mover to dial. Fails if it does not hear that.
 pub(super) type Asks = Box<dyn FnOnce(&DialBack) -> Result<()>>;
 
-/// Which ways may be taken.
+/// In which manners it may be dialled.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowed {
     /// Only addresses of this family are dialled.

@@ -1,5 +1,5 @@
-//! Ways to a far mover that somebody starts by ssh: what who starts it ([`by_ssh`](super::by_ssh)) and who has another
-//! start it ([`by_client`](super::by_client)) do alike.
+//! Connections to a far mover that somebody starts by ssh: what who starts it ([`by_ssh`](super::by_ssh)) and who has
+//! another start it ([`by_client`](super::by_client)) do alike.
 
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::ssh::{self, DialBack, TOKEN_BYTES};
@@ -14,7 +14,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use thalweg_wire::hex::hex;
 
-/// Time for each way to prove itself.
+/// Time for each manner of dialling to prove itself.
 pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// Time for what only has to be said, by way of another machine.
 pub(super) const SAY_LIMIT: Duration = Duration::from_secs(10);
