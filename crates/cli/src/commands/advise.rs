@@ -123,9 +123,10 @@ fn fitted(args: &AdviseArgs) -> Result<Vec<Fitted>> {
     let of = |error: ModelError| model::of_model("fit measurements", &error);
     let bytes = args.data as f64;
     let (mut all, mut failed) = (Vec::new(), None);
-    for measurements in model::read_measurements(file)?.groups.values() {
+    for measurements in model::measurements::read_measurements(file)?.groups.values() {
         // With fewer files than processes only the larger concurrencies are out of the question.
-        let best = |fit: Fit| model::best_files(&fit, bytes, args.files_max).map(|optimum| (optimum, fit));
+        let best =
+            |fit: Fit| model::fit::best_files(&fit, bytes, args.files_max).map(|optimum| (optimum, fit));
         let (optimum, fit) = match fit(measurements).and_then(best) {
             Ok(both) => both,
             Err(error) => {
@@ -133,7 +134,7 @@ fn fitted(args: &AdviseArgs) -> Result<Vec<Fitted>> {
                 continue;
             }
         };
-        let is_flat = model::is_flat(&fit, bytes, args.files_max).map_err(of)?;
+        let is_flat = model::fit::is_flat(&fit, bytes, args.files_max).map_err(of)?;
         let prediction = fit.predict(bytes, optimum.files).map_err(of)?;
         let bound = fit.bound(bytes);
         all.push(Fitted { fit, optimum, is_flat, prediction, bound });
@@ -153,7 +154,7 @@ fn tell(
 ) -> Result<()> {
     let bound = files.and_then(|files| files.bound).map(|bound| {
         let article = if bound == OneSided::Upper { "an" } else { "a" };
-        format!(" Time with files is {article} {}.", model::bound_words(bound))
+        format!(" Time with files is {article} {}.", model::fit::bound_words(bound))
     });
     out::line(&format!("{}{}", verdict(question, advice), bound.unwrap_or_default()))?;
     out::line("")?;
@@ -194,7 +195,7 @@ fn tell(
     }
     match files {
         Some(files) => {
-            let words = model::optimum_words(&files.optimum, files.is_flat);
+            let words = model::fit::optimum_words(&files.optimum, files.is_flat);
             out::line(&format!("Best with files, {} at once: {words}.", files.fit.concurrency))?;
             if let Some(way) = advice.ways.iter().find(|way| way.way == Choice::File) {
                 let theta = (way.transfer_s + way.io_s) / way.transfer_s;
@@ -206,7 +207,7 @@ fn tell(
             let condition = files.fit.condition();
             if condition != Condition::Holds {
                 let less = if condition == Condition::Broken { "; so there is no P99" } else { "" };
-                let words = model::condition_words(&files.fit);
+                let words = model::fit::condition_words(&files.fit);
                 out::line(&format!("Their law, 001 Eq 6, wants a_ck < a_trs, which {words}{less}."))?;
             }
         }

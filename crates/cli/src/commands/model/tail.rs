@@ -1,7 +1,7 @@
 //! Tails of measured times, one for each case of a file: what went at another load, or began in another way, is another
 //! distribution, and all of them together are the tail of nothing.
 
-use super::{bad_line, failure_about, lines, of_bench, read_text};
+use super::measurements::{bad_line, failure_about, lines, of_bench, read_text};
 use crate::{json, units};
 use serde_json::Value;
 use std::collections::BTreeMap;
