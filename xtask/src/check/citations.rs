@@ -1,7 +1,8 @@
-//! No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+//! No tracked file cites a document that is not in the tree, every link of a page leads to a file that is, and each
+//! section of docs/measurements.md is cited by its name: a measurement that nothing rests on is not kept.
 
 use crate::{checkout, command};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,9 @@ const NOT_HERE: &[&str] = &["LIMITS.md", "TRUST.md", "CHECKLIST.md", "STYLE.md",
 
 /// Files that may name them: this one.
 const MAY_NAME_THEM: &[&str] = &["xtask/src/check/citations.rs"];
+
+/// Each of its sections is cited, as `docs/measurements.md, chunks`.
+const MEASUREMENTS: &str = "docs/measurements.md";
 
 /// All that git tracks; sources without git are not looked at, for nothing tells them from what else lies there.
 ///
@@ -21,11 +25,15 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
         return Ok(());
     }
     let tracked = command::says(&mut checkout::git(&["ls-files", "-z"]))?;
+    let mut citing = String::new();
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
         for (number, word) in not_here(&text) {
             breaches.push(format!("{name}:{number} cites {word}, which nobody has who reads it"));
+        }
+        if text.contains(MEASUREMENTS) {
+            citing += &in_one_line(&text);
         }
         let page = root.join(name);
         if page.extension().is_some_and(|extension| extension == "md") {
@@ -34,7 +42,27 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
             }
         }
     }
+    let measurements = fs::read_to_string(root.join(MEASUREMENTS)).context(MEASUREMENTS)?;
+    let uncited = uncited(&measurements, &citing);
+    breaches.extend(uncited.iter().map(|section| format!("{MEASUREMENTS}: nothing cites *{section}*")));
     Ok(())
+}
+
+/// A text without the signs of its comments, in lower case: a citation may go on in the next line.
+fn in_one_line(text: &str) -> String {
+    let signs = |sign: char| sign.is_whitespace() || matches!(sign, '/' | '!' | '#');
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches(signs)).collect();
+    lines.join(" ").to_lowercase()
+}
+
+/// Sections of a page of measurements that no text names behind it.
+fn uncited<'a>(page: &'a str, citing: &str) -> Vec<&'a str> {
+    let is_cited = |section: &str| {
+        let name = section.to_lowercase();
+        ["", "\""].iter().any(|quote| citing.contains(&format!("{MEASUREMENTS}, {quote}{name}")))
+    };
+    let sections = page.lines().filter_map(|line| line.strip_prefix("## "));
+    sections.filter(|section| !is_cited(section)).collect()
 }
 
 /// Lines that cite a document which is not here, and which one.
@@ -81,6 +109,19 @@ mod tests {
         let mut breaches = Vec::new();
         check(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_section_of_measurements_that_nothing_cites_is_a_breach() {
+        let page = "# Measurements\n## Chunks\n## Windows far\n### A part\n## The start of a program\n";
+        let rust = "    /// so many (docs/measurements.md, windows\n    /// far)";
+        let toml = "# docs/measurements.md, the start of a\n# program";
+        let cited = |texts: &[&str]| {
+            let citing: String = texts.iter().map(|text| in_one_line(text)).collect();
+            uncited(page, &citing)
+        };
+        assert_eq!(cited(&[rust, toml, "docs/measurements.md, \"Chunks\""]), Vec::<&str>::new());
+        assert_eq!(cited(&[rust, "docs/measurements.md; chunks"]), ["Chunks", "The start of a program"]);
     }
 
     #[test]
