@@ -22,8 +22,8 @@ mod papers;
 ///    docs/README.md, and every command is on a page.
 mod commands;
 
-/// 6. No tracked file cites a document that is not in the tree, every link of a page leads to a file that is, and each
-///    section of docs/measurements.md is cited.
+/// 6. No tracked file cites a document that is not in the tree, every link of a page leads to a section that is, and
+///    each section of docs/measurements.md is cited.
 mod citations;
 
 /// 7. bench/results: the commit that a result was measured with is in the history.
