@@ -69,6 +69,11 @@ fn the_guide_has_the_rows_that_the_program_says() {
         .collect();
     let there: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(there, rows);
+    // Each table is of the section that it is about.
+    for (heading, table) in [("## Options", "| option | here |"), ("## Commands", "| command | here |")] {
+        let above = text.lines().take_while(|line| *line != table).filter(|line| line.starts_with('#'));
+        assert_eq!(above.last(), Some(heading));
+    }
 }
 
 #[test]

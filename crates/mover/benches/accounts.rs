@@ -2,8 +2,9 @@
 //!
 //! Each booking is measured in a loop; the share of a transfer follows from how many there are for a segment, or for a
 //! small file, and from what these cost in CPU time in the best case: a segment as docs/performance.md has it of both
-//! sides, encrypted and verified, pulled into `null:`; 25 µs for a small file at each side (docs/measurements.md). What
-//! is done once a second is measured by itself. It fails where any of the three is more than [`SHARE_MAX`].
+//! sides, encrypted and verified, pulled into `null:`; 25 µs for a small file at each side (docs/measurements.md, small
+//! files). What is done once a second is measured by itself. It fails where any of the three is more than
+//! [`SHARE_MAX`].
 //!
 //! All readings of clocks for a segment are more than those of bookings: whoever waits for a limit reads some too. What
 //! all of them take is told and not judged ([`READINGS_A_SEGMENT`], counted by `cargo xtask instructions`).

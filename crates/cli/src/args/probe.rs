@@ -26,7 +26,8 @@ pub struct ProbeArgs {
     #[arg(value_name = "DST")]
     pub destination: OsString,
     /// Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow
-    /// disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends
+    /// disk, at most half as long again (24 s if less than 16 s was asked for), counted from when the far side was
+    /// reached, so that transfers come to their ends
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_probe_time)]
     pub seconds: Duration,
     /// Draw the basin into a file

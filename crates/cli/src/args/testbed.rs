@@ -239,10 +239,10 @@ fn presets() -> String {
         };
         format!("\n  {:<16} {rtt_ms:>6} ms  {gbit:>5} Gbit/s  {}{mtu}", preset.name, preset.source)
     });
-    let kept = RATE_KEPT_BITS_PER_S / 1_000_000_000;
+    let kept = RATE_KEPT_BITS_PER_S as f64 / 1e9;
     format!(
-        "Presets:{}\nAbove some {kept} Gbit/s no machine keeps the rate, for one thread carries each direction: put one \
-         that it keeps behind the preset with --rate.",
+        "Presets:{}\nOne thread carries each direction, and rates above {kept} Gbit/s were not measured to be kept (100 \
+         Gbit/s no thread carries): put one that your machine keeps behind the preset with --rate.",
         lines.collect::<String>()
     )
 }

@@ -121,12 +121,12 @@ fn loss(roots: &Roots) -> (Holds, String) {
 fn line(probes: &Probes) -> (Holds, String) {
     match &probes.testbed {
         Some(Ok(())) => {
-            let kept_gbit = RATE_KEPT_BITS_PER_S / 1_000_000_000;
+            let kept_gbit = RATE_KEPT_BITS_PER_S as f64 / 1e9;
             let answer = format!(
                 "no: `thalweg testbed up` emulates round trip times and losses of long lines between hosts on this machine, \
-                 at rates of up to some {kept_gbit} Gbit/s: a thread carries no more, so of `--preset continental` it keeps \
-                 the round trip time and not the 100 Gbit/s. Tried were a network namespace and a socket to netfilter in \
-                 it, no path; `thalweg testbed check` measures one"
+                 at rates that were measured up to {kept_gbit} Gbit/s. Of `--preset continental` it keeps the round trip \
+                 time and not the 100 Gbit/s: no thread carries them. Tried were a network namespace and a socket to \
+                 netfilter in it, no path; `thalweg testbed check` measures one"
             );
             (Holds::No, answer)
         }

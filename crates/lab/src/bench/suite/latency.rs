@@ -36,7 +36,7 @@ const RTTS_MS: [u64; 6] = [10, 20, 40, 60, 80, 100];
 const RATE_BITS_PER_S: u64 = 2 * GBIT;
 
 /// What a copy takes longer than its bytes do on the line, in round trips and beside them: dialling, slow start, the
-/// end. Measured: docs/measurements.md.
+/// end. Measured: docs/measurements.md, the start of a copy over a distance.
 const START_RTTS: f64 = 16.0;
 const START: Duration = Duration::from_millis(100);
 

@@ -37,9 +37,8 @@ pub const SUITE: Suite = Suite {
     run,
 };
 
-/// The last is that of 003 Table 1, the fastest for which a preset comes up without a warning: what is kept of it is
-/// what the warning goes by ([`crate::testbed::presets::RATE_KEPT_BITS_PER_S`]). The one before is that of 004 Table I;
-/// the papers' 100 Gbit/s no thread carries.
+/// The last is that of 003 Table 1, and the one before that of 004 Table I; the papers' 100 Gbit/s no thread carries.
+/// The widest that is kept is what `testbed up` warns by ([`crate::testbed::presets::RATE_KEPT_BITS_PER_S`]).
 const RATES_BITS_PER_S: [u64; 6] = [100_000_000, GBIT, 2 * GBIT, 4 * GBIT, 9_600_000_000, 25 * GBIT];
 
 /// From here on hosts that nobody tuned have windows of the line's own size, and are what is measured.

@@ -213,7 +213,7 @@ fn the_six_beliefs_are_answered_by_what_was_measured() {
     assert_answered(&report, 1, Holds::No, "a receive buffer (net.ipv4.tcp_rmem) of up to 6 MiB");
     assert_answered(&report, 2, Holds::No, "220 of 22000000 segments (1.0e-5)");
     assert_answered(&report, 2, Holds::No, "counts the loopback and bare acknowledgements as well");
-    assert_answered(&report, 3, Holds::No, "a thread carries no more");
+    assert_answered(&report, 3, Holds::No, "measured up to 9.6 Gbit/s");
     assert_answered(
         &report,
         3,

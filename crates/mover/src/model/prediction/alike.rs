@@ -10,8 +10,9 @@ const JITTER_S: f64 = 0.05;
 
 /// What bytes of transfers that are alike differ by before any is known, as a standard deviation of the logarithm. Of
 /// 166 kinds of copies with files of 128 KiB or more, 95 of 100 differed by less than 0.097 in the rounds of a
-/// benchmark (docs/measurements.md). Those are within an hour of each other; this is half as much again. From day to
-/// day 95 of 100 medians of a kind differed by less than 0.21, which half of this gives.
+/// benchmark (docs/measurements.md, how far copies differ from predictions). Those are within an hour of each other;
+/// this is half as much again. From day to day 95 of 100 medians of a kind differed by less than 0.21, which half of
+/// this gives.
 pub const BYTES_SPREAD: f64 = 0.15;
 /// The same of entries: 95 of 100 of 38 kinds of copies of smaller files differed by less than 0.267.
 pub const ENTRIES_SPREAD: f64 = 0.27;

@@ -23,7 +23,7 @@ pub const PRIOR_SPREAD: f64 = 0.3;
 /// By how much what a copy costs differs from what a probe of its way found, as a standard deviation of the logarithm:
 /// the root mean square of the errors of all copies of `thalweg bench predict`. Most of it is of the way, which a probe
 /// knows too well or too little, and the same from one copy to the next; what copies of a way differ by is in it too.
-/// Measured: docs/measurements.md.
+/// Measured: docs/measurements.md, how far copies differ from predictions.
 pub const PROBED_SPREAD: f64 = 0.46;
 /// So many ways that is of: the degrees of freedom that it has, as its mean is taken to be nothing.
 const PROBED_WAYS: f64 = 6.0;

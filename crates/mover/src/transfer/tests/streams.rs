@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transfer::Copy;
+use std::collections::BTreeSet;
 use thalweg_wire::message::{Disk, DiskSide, Order, Steer};
 
 #[test]
@@ -146,6 +147,34 @@ fn without_a_depth_all_may_be_under_way() {
             matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at, _)) if at == chunk)
         );
     }
+}
+
+/// 001 section 3.3: where files go in batches of a thousand, and twice the depth is kept ready for each, a depth of 8
+/// leaves 62 files at once, and one of 16 leaves 31, whatever is asked for.
+#[test]
+fn a_greater_depth_leaves_as_many_files_at_once_as_were_asked_for() {
+    const STREAMS: u16 = 64;
+    let files_at_once = |depth: Option<u32>| {
+        let concurrency = Some(128);
+        let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, depth, concurrency, ..terms() };
+        let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+        let EntryId(first) = sender.offer((0..300).map(|at| file(&at.to_string(), 2 * CHUNK)).collect());
+        (0..STREAMS).for_each(|stream| assert!(sender.stream_up(stream)));
+        sender.hear(Say::Want((first..first + 300).map(|id| (EntryId(id), Want::Whole)).collect())).unwrap();
+        // In turn, until no stream may take more.
+        let (mut files, mut is_more) = (BTreeSet::new(), true);
+        while is_more {
+            is_more = false;
+            for stream in 0..STREAMS {
+                if let Next::Work(Work::Chunk(entry, ..)) = sender.next_work(stream, Duration::ZERO) {
+                    is_more = true;
+                    files.insert(entry.id);
+                }
+            }
+        }
+        files.len()
+    };
+    assert_eq!([Some(8), Some(16), Some(64), None].map(files_at_once), [128; 4]);
 }
 
 #[test]
