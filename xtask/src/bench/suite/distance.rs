@@ -329,13 +329,6 @@ fn after_start(results: &Results, scenario: &str, end: End, line: Line) -> Serie
     results.of(scenario, OURS).filter_map(of).collect()
 }
 
-/// Those by whose median a goal is judged; none where too few rounds have both: from one or two a sample may be gone
-/// that was off to one side.
-fn judged(far: &Series, near: &Series) -> Vec<f64> {
-    let ratios = statistics::ratios(far, near);
-    if ratios.len() < tell::RUNS_MIN { Vec::new() } else { ratios }
-}
-
 fn of_small_files(rtt: &str) -> String {
     format!("small files, {rtt}")
 }
@@ -385,7 +378,7 @@ fn tell(results: &Results) -> Result<String> {
             tell::with_interval(&whole(&near, IPERF)),
             tell::with_interval(&whole(&far, IPERF)),
             tell::ratio(&rates.1, &rates.0),
-            Goal::AtLeast(0.97).verdict_of(&judged(&rates.1, &rates.0)),
+            Goal::AtLeast(0.97).verdict_of_rounds(&rates.1, &rates.0),
             tell::wire_cost(results, &near, OURS),
             tell::wire_cost(results, &far, OURS),
             tell::wire_cost(results, &near, IPERF),
@@ -407,7 +400,7 @@ fn tell(results: &Results) -> Result<String> {
         tell::with_interval(&near),
         tell::with_interval(&far),
         tell::ratio(&far, &near),
-        Goal::AtLeast(0.95).verdict_of(&judged(&far, &near)),
+        Goal::AtLeast(0.95).verdict_of_rounds(&far, &near),
         SMALL_FILES[1],
         tell::with_interval(&near_all),
         tell::with_interval(&far_all),
@@ -449,7 +442,9 @@ mod tests {
         let known = after_start(&results, "cubic, 200ms", End::Far, LINE);
         assert_eq!(known.into_keys().collect::<Vec<_>>(), [1, 3]);
         assert!(told.contains("\nOf 1 of 6 copies no rate after the start is known"), "{told}");
-        assert!(row.contains("at least 0.97: not measured"), "two rounds have both: {row}");
+        assert!(row.contains("at least 0.97: no verdict, 2 rounds, fewer than 3 |"), "{row}");
+        let (_, _, row) = told_of([0.9; 3], [0.96; 3]);
+        assert!(row.contains("| not measured | at least 0.97: not measured |"), "{row}");
         let (_, told, row) = told_of([0.9; 3], [0.9; 3]);
         assert!(!told.contains("is known"), "{told}");
         assert!(row.contains("at least 0.97: met"), "{row}");

@@ -9,7 +9,7 @@
 //! than its law: a stream is held back only after several of its packets were lost, and one is lost in 14 MB. Of bbr,
 //! which is not held back, the rate is that after the start.
 
-use super::{Case, End, FILES, LINE, What, judged, rate_after_start, unknown_of};
+use super::{Case, End, FILES, LINE, What, rate_after_start, unknown_of};
 use crate::bench::record::{self, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use anyhow::{Context, Result};
@@ -140,7 +140,7 @@ fn named(results: &Results, scenario: &str, tool: &str) -> String {
 /// Rates against what a law says: `0.900 [0.800–1.000] | at least 0.9: met`.
 fn against_law(rates: &Series, law: f64) -> String {
     let laws: Series = rates.keys().map(|run| (*run, law)).collect();
-    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict_of(&judged(rates, &laws)))
+    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict_of_rounds(rates, &laws))
 }
 
 /// Its part of the section.
@@ -168,7 +168,7 @@ pub fn tell(results: &Results) -> Result<String> {
             let (beside, its_cost) = match rtt == RTTS[0].0 {
                 true => {
                     let other = rates(results, &scenario, IPERF_ONE);
-                    let verdict = GOAL.verdict_of(&judged(&ours, &other));
+                    let verdict = GOAL.verdict_of_rounds(&ours, &other);
                     let beside = format!("{} | {verdict}", tell::ratio(&ours, &other));
                     (beside, tell::wire_cost(results, &scenario, IPERF_ONE))
                 }
@@ -222,7 +222,7 @@ pub fn tell(results: &Results) -> Result<String> {
         RTTS[0].0,
         IPERF_MANY.0,
         tell::ratio(&ours, &other),
-        GOAL.verdict_of(&judged(&ours, &other)),
+        GOAL.verdict_of_rounds(&ours, &other),
         tell::wire_cost(results, &scenario, AUTOMATIC),
         tell::wire_cost(results, &scenario, IPERF_MANY.0),
     )?;
@@ -352,7 +352,7 @@ mod tests {
             "| bbr | 100ms | 0.941 | 0.900 [0.900–0.900] | – | 0.956 [0.956–0.956] | at least 0.9: met |";
         let (known, unknown) = (told(0.9), told(0.96));
         assert!(known.contains(met) && !known.contains("is known"), "{known}");
-        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: not measured |"), "{unknown}");
+        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: no verdict, 2 rounds, fewer than 3 |"), "{unknown}");
         assert!(unknown.contains("\nOf 1 of 3 copies no rate after the start is known"), "{unknown}");
     }
 
