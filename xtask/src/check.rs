@@ -46,10 +46,13 @@ mod module_files;
 /// 13. What all of it is built from has licences that are permitted.
 mod licences;
 
+/// 14. Seeds that proptest kept have a property that tries them again.
+mod regressions;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 13] = [
+const GUARDS: [Guard; 14] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -63,6 +66,7 @@ const GUARDS: [Guard; 13] = [
     comments::check,
     module_files::check,
     licences::check,
+    regressions::check,
 ];
 
 /// Checks all of it.
@@ -77,7 +81,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads, the Debian package, comments, names of modules, licences: in order"
+             events, threads, the Debian package, comments, names of modules, licences, seeds of proptest: in order"
         );
         return Ok(());
     }
