@@ -25,7 +25,7 @@ mod commands;
 /// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 mod citations;
 
-/// 7. bench/results: the commit that a result was measured with is in the history.
+/// 7. bench/results: a result names the commit that it was measured with, and that is in the history.
 mod results;
 
 /// 8. docs/reference/json.md has every event that `--json` tells.
