@@ -28,8 +28,9 @@ pub const SUITE: Suite = Suite {
            the narrowest stage, with reno, cubic and bbr; small files at 100 ms at least 0.95 × their rate at 0, after the start \
            and as a whole; with a loss of 10⁻⁴ as good as the congestion control allows: one stream at least 0.9 × the law of its control, \
            what thalweg chooses by itself at least 0.9 × that of eight, or what the line carries; at 20 ms the same of what \
-           iperf3 gets, a stream against a stream, and with cubic against eight. What is compared near and far is the rate after \
-           the start: the difference of a long and a short copy, in bytes, over that in time; the rate of the long copy as a \
+           iperf3 gets, a stream against a stream, and with cubic against eight; and of the copies that the loss holds back, \
+           at less than half of what the line carries as their law has it, `why` names it for at least 0.95. What is compared near and \
+           far is the rate after the start: the difference of a long and a short copy, in bytes, over that in time; the rate of the long copy as a \
            whole, slow start and handshakes included, stands beside it. Where that difference is noise, no rate after the \
            start is known. One above what the line carries is taken for the line's near, and is not known far; of fewer \
            than three rounds with both there is no verdict.",
