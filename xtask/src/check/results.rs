@@ -103,6 +103,19 @@ mod tests {
         }
     }
 
+    /// Else it would not be committed, and nobody would be told.
+    #[test]
+    fn a_result_of_a_new_name_is_not_ignored_and_one_that_is_not_whole_is() {
+        let exit_code_for = |name: &str| {
+            let asked = checkout::git(&["check-ignore", "-q", &format!("{RESULTS}/{name}")]).status();
+            asked.unwrap().code()
+        };
+        if checkout::root().join(".git").exists() {
+            assert_eq!(exit_code_for("folklore.jsonl"), Some(1));
+            assert_eq!(exit_code_for(".folklore.jsonl.part"), Some(0));
+        }
+    }
+
     #[test]
     fn each_result_names_its_commit_but_for_the_exceptions() {
         let commits = commits(&checkout::root().join(RESULTS)).unwrap();
