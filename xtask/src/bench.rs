@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: what thalweg promises about speed, measured, beside others, in one run, on one machine.
 //!
 //! `--list` names the suites; `--suite NAME` runs one and writes `bench/results/NAME.jsonl`, in the form of `thalweg
-//! bench`; `cargo xtask gen` makes docs/performance.md of these files, and the table in README.md. With `--name` it is a
-//! trial, which is shown nowhere. Rules for all of them:
+//! bench`; `cargo xtask gen` makes docs/performance.md of these files, and the table in README.md. With `--name` it is
+//! a trial, which is shown nowhere. Rules for all of them:
 //!
 //! - Whatever is compared runs interleaved, in rounds, each beginning with another one (A B C, B C A, …), after one
 //!   round that does not count; ratios are taken within a round.

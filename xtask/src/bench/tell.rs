@@ -29,8 +29,8 @@ impl Goal {
         self.verdict_of(&statistics::ratios(above, below))
     }
 
-    /// The same, and none if fewer rounds than [`RUNS_MIN`] have both: from one or two a sample may be gone that was off
-    /// to one side.
+    /// The same, and none if fewer rounds than [`RUNS_MIN`] have both: from one or two a sample may be gone that was
+    /// off to one side.
     pub fn verdict_of_rounds(self, above: &Series, below: &Series) -> String {
         let ratios = statistics::ratios(above, below);
         match ratios.len() {

@@ -1,5 +1,5 @@
-//! Seeds of failures that proptest kept lie where it looks for them, by the place of their property's source: those of a
-//! module that was renamed are never tried again, and nobody is told.
+//! Seeds of failures that proptest kept lie where it looks for them, by the place of their property's source: those of
+//! a module that was renamed are never tried again, and nobody is told.
 
 use crate::{checkout, trees};
 use anyhow::Result;
