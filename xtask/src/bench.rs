@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: what thalweg promises about speed, measured, beside others, in one run, on one machine.
 //!
 //! `--list` names the suites; `--suite NAME` runs one and writes `bench/results/NAME.jsonl`, in the form of `thalweg
-//! bench`; `cargo xtask gen` makes docs/performance.md of these files, and the table in README.md. Rules for all of
-//! them:
+//! bench`; `cargo xtask gen` makes docs/performance.md of these files, and the table in README.md. With `--name` it is
+//! a trial, which is shown nowhere. Rules for all of them:
 //!
 //! - Whatever is compared runs interleaved, in rounds, each beginning with another one (A B C, B C A, …), after one
 //!   round that does not count; ratios are taken within a round.
@@ -86,7 +86,8 @@ pub struct Args {
     /// Only with a warm page cache, in `beside-rsync`
     #[arg(long)]
     warm_only: bool,
-    /// Name of the result file below bench/results, without ending (default: the suite's)
+    /// A trial: the result is not for committing, and goes to target/bench/NAME.jsonl (default: bench/results, with the
+    /// suite's name)
     #[arg(long)]
     name: Option<String>,
     /// The program to measure (default: this checkout's, built for release)
@@ -160,19 +161,20 @@ pub fn run(args: &Args) -> Result<()> {
         iterations: u32::try_from(args.runs.unwrap_or(suite.runs)).unwrap_or(u32::MAX),
         ..about
     };
-    let name = args.name.as_deref().unwrap_or(suite.name);
+    let path = match &args.name {
+        Some(name) => record::path_of_trial(name),
+        None => record::path(suite.name),
+    };
     let mut bench = Bench {
         args,
         suite,
         workspace: Workspace::new(thalweg, Scratch::at(scratch))?,
-        log: Log::begin(name, about)?,
+        log: Log::begin(path, about)?,
     };
     (suite.run)(&mut bench)?;
     let path = bench.log.end()?;
     println!("{}", path.display());
-    if let Some(results) = record::Results::read(name)? {
-        println!("{}", (suite.tell)(&results)?);
-    }
+    println!("{}", (suite.tell)(&record::Results::read_at(&path)?)?);
     Ok(())
 }
 

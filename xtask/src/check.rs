@@ -26,7 +26,7 @@ mod commands;
 ///    each section of docs/measurements.md is cited.
 mod citations;
 
-/// 7. bench/results: the commit that a result was measured with is in the history.
+/// 7. bench/results: a result names the commit that it was measured with, and that is in the history.
 mod results;
 
 /// 8. docs/reference/json.md has every event that `--json` tells.
@@ -50,10 +50,13 @@ mod licences;
 /// 14. Each decision says what it costs and what would change our mind.
 mod decisions;
 
+/// 15. Seeds that proptest kept have a property that tries them again.
+mod regressions;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 14] = [
+const GUARDS: [Guard; 15] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -68,6 +71,7 @@ const GUARDS: [Guard; 14] = [
     module_files::check,
     licences::check,
     decisions::check,
+    regressions::check,
 ];
 
 /// Checks all of it.
@@ -82,7 +86,8 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads, the Debian package, comments, names of modules, licences, decisions: in order"
+             events, threads, the Debian package, comments, names of modules, licences, decisions, seeds of proptest: \
+             in order"
         );
         return Ok(());
     }

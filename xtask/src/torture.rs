@@ -24,7 +24,7 @@ const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names
 
 /// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they
 /// run, links.
-const KILLS: [(&str, &str); 16] = [
+pub const KILLS: [(&str, &str); 16] = [
     ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_pipe_outlives_cuts_and_restarts_of_the_daemon"),
@@ -88,10 +88,7 @@ struct Test {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut tests = tests(args.only.as_deref(), args.kills.is_some())?;
     if args.kills.is_some() {
-        // By the names of modules, too.
-        let is_one = |test: &Test, (suite, name): &(&str, &str)| {
-            test.suite == *suite && test.name.rsplit("::").next() == Some(name)
-        };
+        let is_one = |test: &Test, kill: &(&str, &str)| is_kill(*kill, test.suite, &test.name);
         tests.retain(|test| KILLS.iter().any(|kill| is_one(test, kill)));
         let is_there = |kill: &&(&str, &str)| tests.iter().any(|test| is_one(test, kill));
         let missing = KILLS.iter().find(|kill| args.only.is_none() && !is_there(kill));
@@ -133,6 +130,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bail!("{failures} failed");
     }
     Ok(())
+}
+
+/// Whether the test of this suite and name, which has those of its modules, is this one of [`KILLS`].
+pub fn is_kill(kill: (&str, &str), suite: &str, name: &str) -> bool {
+    suite == kill.0 && name.rsplit("::").next() == Some(kill.1)
 }
 
 /// The command, as it may be given again.

@@ -7,7 +7,7 @@ use crate::{checkout, command};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_lab::bench::machine;
 use thalweg_lab::bench::record::{self, About, LeftOut, Line, Quantity};
@@ -17,9 +17,14 @@ pub use thalweg_lab::bench::record::Sample;
 
 mod older;
 
-/// The result file called `name`.
+/// The result file called `name`: all that lie there are committed, and shown.
 pub fn path(name: &str) -> PathBuf {
     checkout::root().join("bench/results").join(format!("{name}.jsonl"))
+}
+
+/// Where a trial of this name is written, which is neither.
+pub fn path_of_trial(name: &str) -> PathBuf {
+    checkout::root().join("target/bench").join(format!("{name}.jsonl"))
 }
 
 /// What was copied, before it is known how long it took.
@@ -143,9 +148,8 @@ impl Log {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn begin(name: &str, about: About) -> Result<Log> {
-        let path = path(name);
-        fs::create_dir_all(path.parent().context("bench/results")?)?;
+    pub fn begin(path: PathBuf, about: About) -> Result<Log> {
+        fs::create_dir_all(path.parent().context("a result file without a directory")?)?;
         let log = record::Log::begin(&path, about).with_context(|| path.display().to_string())?;
         Ok(Log { log, path })
     }
@@ -194,11 +198,16 @@ impl Results {
     /// If it holds something else.
     pub fn read(name: &str) -> Result<Option<Results>> {
         let path = path(name);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let text = fs::read_to_string(&path)?;
-        Self::parse(&text).with_context(|| path.display().to_string()).map(Some)
+        if path.exists() { Self::read_at(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// Of this file.
+    ///
+    /// # Errors
+    /// If there is none, or it holds something else.
+    pub fn read_at(path: &Path) -> Result<Results> {
+        let text = fs::read_to_string(path)?;
+        Self::parse(&text).with_context(|| path.display().to_string())
     }
 
     /// Of such a text.

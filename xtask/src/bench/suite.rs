@@ -2,6 +2,7 @@
 
 use crate::bench::Bench;
 use crate::bench::record::Results;
+use crate::bench::tell;
 use anyhow::Result;
 use thalweg_lab::bench::record::PathKind;
 use thalweg_lab::bench::{MTU_BYTES, stale, suite};
@@ -83,6 +84,19 @@ impl Suite {
         let lacked = lacked.into_iter().map(|rows| format!("lacks {rows}"));
         let more = more.into_iter().map(|rows| format!("has {rows}, as the suite has not any more"));
         stale::in_short(lacked.chain(more).collect())
+    }
+
+    /// Why a result with so many runs of each case is to be taken with care, in sentences behind others: ` Weak: ….
+    /// Stale: ….`; nothing where there is no reason.
+    pub fn care(&self, results: &Results, runs: usize) -> String {
+        let about = &results.about;
+        let (load, cores) = tell::busyness(about);
+        let few_or_busy = tell::weak(runs, tell::fewer(runs, Some(self.runs)), load, cores);
+        let rootless = tell::rootless_why(about.commit.as_deref()).map(str::to_owned);
+        let weak: Vec<String> = [few_or_busy, rootless].into_iter().flatten().collect();
+        let weak = (!weak.is_empty()).then(|| weak.join("; "));
+        let said = [("Weak", weak), ("Stale", self.difference(results))];
+        said.into_iter().filter_map(|(word, why)| Some(format!(" {word}: {}.", why?))).collect()
     }
 }
 

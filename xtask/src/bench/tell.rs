@@ -29,6 +29,20 @@ impl Goal {
         self.verdict_of(&statistics::ratios(above, below))
     }
 
+    /// The same, and none if fewer rounds than [`RUNS_MIN`] have both: from one or two a sample may be gone that was
+    /// off to one side.
+    pub fn verdict_of_rounds(self, above: &Series, below: &Series) -> String {
+        let ratios = statistics::ratios(above, below);
+        match ratios.len() {
+            rounds if rounds > 0 && rounds < RUNS_MIN => {
+                let asked = self.asked(|bound| bound.to_string());
+                let plural = if rounds == 1 { "" } else { "s" };
+                format!("{asked}{NO_VERDICT}, {rounds} round{plural}, fewer than {RUNS_MIN}")
+            }
+            _ => self.verdict_of(&ratios),
+        }
+    }
+
     /// Of a value that is as sure as the median of these.
     pub fn verdict_within(self, value: f64, values: &[f64]) -> String {
         let reaches_beyond = |interval: Interval| interval.low < self.bound() && self.bound() < interval.high;
@@ -42,22 +56,34 @@ impl Goal {
         }
     }
 
+    /// What is asked: `at least 0.8`.
+    fn asked(self, shown: impl Fn(f64) -> String) -> String {
+        let word = match self {
+            Goal::AtMost(_) => "at most",
+            Goal::AtLeast(_) => "at least",
+        };
+        format!("{word} {}", shown(self.bound()))
+    }
+
     /// The same as [`Goal::verdict`], with its bound in words.
     pub fn verdict_showing(self, value: f64, shown: impl Fn(f64) -> String) -> String {
-        let (word, bound, missed_by) = match self {
-            Goal::AtMost(bound) => ("at most", bound, value / bound - 1.0),
-            Goal::AtLeast(bound) => ("at least", bound, 1.0 - value / bound),
+        let asked = self.asked(shown);
+        let missed_by = match self {
+            Goal::AtMost(bound) => value / bound - 1.0,
+            Goal::AtLeast(bound) => 1.0 - value / bound,
         };
-        let bound = shown(bound);
         if value.is_nan() {
-            return format!("{word} {bound}: not measured");
+            return format!("{asked}: not measured");
         }
         match missed_by <= 0.0 {
-            true => format!("{word} {bound}: met"),
-            false => format!("{word} {bound}: **missed by {:.1} %**", missed_by * 100.0),
+            true => format!("{asked}: met"),
+            false => format!("{asked}: **missed by {:.1} %**", missed_by * 100.0),
         }
     }
 }
+
+/// What stands behind a bound in place of a verdict where something was measured, and not often enough.
+pub const NO_VERDICT: &str = ": no verdict";
 
 /// What stands behind a verdict if the bound is inside the interval in which the median lies: met or missed, the runs
 /// do not prove it.
@@ -264,6 +290,17 @@ mod tests {
         let rounds = |values: [f64; 3]| (1..).zip(values).collect::<Series>();
         let (above, below) = (rounds([1.8, 2.0, 3.0]), rounds([2.0; 3]));
         assert_eq!(goal.verdict_of_ratio(&above, &below), "at least 0.95: met, not sure");
+        assert_eq!(goal.verdict_of_rounds(&above, &below), "at least 0.95: met, not sure");
+    }
+
+    #[test]
+    fn of_one_or_two_rounds_with_both_there_is_no_verdict_and_none_at_all_are_not_measured() {
+        let rounds = |runs: std::ops::RangeInclusive<usize>| runs.map(|run| (run, 2.0)).collect::<Series>();
+        let told = |above: Series| Goal::AtLeast(0.97).verdict_of_rounds(&above, &rounds(1..=3));
+        assert_eq!(told(rounds(1..=3)), "at least 0.97: met");
+        assert_eq!(told(rounds(2..=4)), "at least 0.97: no verdict, 2 rounds, fewer than 3");
+        assert_eq!(told(rounds(3..=5)), "at least 0.97: no verdict, 1 round, fewer than 3");
+        assert_eq!(told(rounds(4..=6)), "at least 0.97: not measured");
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //! [`crate::torture::outcome`] has.
 
 use crate::bench::rows::Rows;
+use crate::bench::tell;
 use crate::checkout;
 use crate::generate::results;
+use crate::torture::{KILLS, is_kill};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write;
+use thalweg_lab::bench::stale;
 
 /// The page.
 pub const PAGE: &str = "docs/faults.md";
@@ -123,8 +126,55 @@ fn table(text: &str) -> Result<String> {
     for test in left_out {
         writeln!(out, "\nNot in it: {test}.")?;
     }
+    if let Some(stale) = tell::staleness(difference(&result)?) {
+        writeln!(out, "\n{stale}")?;
+    }
     writeln!(out, "\n{}; {}.", result.place(), result.time())?;
     Ok(out)
+}
+
+/// In what the result differs from what the same command would count today, in short: tests that it lacks, those that
+/// there are no more, and stories of which too few strikes count.
+fn difference(result: &Rows) -> Result<Option<String>> {
+    let command = &result.about.command;
+    let is_of = |row: &Value, kill: &(&str, &str)| {
+        let (suite, name) = text_of(&row["test"]).split_once(' ').unwrap_or_default();
+        is_kill(*kill, suite, name)
+    };
+    let is_part = command.contains(" --only");
+    let mut differing = Vec::new();
+    for kill in &KILLS {
+        if !is_part && !result.rows.iter().any(|row| is_of(row, kill)) {
+            differing.push(format!("lacks {} {}", kill.0, kill.1));
+        }
+    }
+    for row in &result.rows {
+        if !KILLS.iter().any(|kill| is_of(row, kill)) {
+            differing.push(format!("has {}, which is none of its tests any more", text_of(&row["test"])));
+        }
+    }
+    let asked = command.split_once("--kills ").and_then(|(_, behind)| behind.split(' ').next());
+    let each: u64 = asked.and_then(|asked| asked.parse().ok()).unwrap_or(0);
+    // A test that failed may have ended before it was through.
+    let whole = result.rows.iter().filter(|row| row["outcome"] == "ok" && !row["kind"].is_null());
+    for row in whole {
+        differing.extend(too_few(row, each)?);
+    }
+    Ok(stale::in_short(differing))
+}
+
+/// That fewer strikes of a story count than so many for each of what it strikes. Those that do not are made again, but
+/// as many as were planned at most (`Plan` in crates/cli/tests/support/plan.rs): if so many were made, there are no
+/// more of them today.
+fn too_few(row: &Value, each: u64) -> Result<Option<String>> {
+    /// A test and its count look each by itself whether the story went on: they may differ about so many.
+    const SEEN_OTHERWISE: f64 = 0.1;
+    let targets = by_target(row)?;
+    let made: u64 = targets.iter().map(|(_, struck)| struck.times).sum();
+    let counted: u64 = targets.iter().map(|(_, struck)| struck.counted).sum();
+    let planned = each * targets.len() as u64;
+    let is_enough = counted as f64 >= planned as f64 * (1.0 - SEEN_OTHERWISE) || made >= 2 * planned;
+    Ok((!is_enough).then(|| format!("{}: {counted} strikes that count, now {planned}", text_of(&row["kind"]))))
 }
 
 fn text_of(value: &Value) -> &str {
@@ -137,15 +187,22 @@ mod tests {
     use crate::torture::outcome;
     use serde_json::json;
 
-    /// What a test says of three strikes, with this many items lost.
+    fn strike(of: &str, under_way: bool, had: u64, from: Option<u64>) -> Value {
+        json!({"of": of, "under_way": under_way, "had": had, "from": from})
+    }
+
+    /// What a test says of four strikes, with this many items lost.
     fn said(lost: u64, ended: bool) -> String {
-        let strike = |of: &str, under_way: bool, had: u64, from: Option<u64>| json!({"of": of, "under_way": under_way, "had": had, "from": from});
         let strikes = [
             strike("the watch", true, 0, Some(0)),
             strike("the link", false, 3, Some(3)),
             strike("the watch", true, 5, Some(0)),
             strike("the watch", true, 5, None),
         ];
+        said_of(&strikes, lost, ended)
+    }
+
+    fn said_of(strikes: &[Value], lost: u64, ended: bool) -> String {
         let end = if lost > 0 { "prefix" } else { "whole" };
         let counted = json!({
             "kind": "a watch", "unit": "items", "ended": ended, "strikes": strikes, "looks": 9, "back": 0, "whole": 13,
@@ -183,6 +240,35 @@ mod tests {
         assert!(tables.contains(row), "{tables}");
         assert!(tables.contains("| 9 | 0 | not known | **failed** |"), "{tables}");
         assert!(tables.contains("Not in it: watch mute (FAILED)."), "{tables}");
+    }
+
+    #[test]
+    fn a_result_that_lacks_a_test_or_strikes_that_count_is_stale() {
+        let said = |made: u64, counted: u64| {
+            let strike = |at: u64| strike("the watch", true, 1, (at < counted).then_some(1));
+            said_of(&(0..made).map(strike).collect::<Vec<_>>(), 0, true)
+        };
+        let all = |outcome_of: &str, made: u64, counted: u64| {
+            KILLS.map(|(suite, name)| {
+                outcome((suite, &format!("kills::{name}")), 7, (outcome_of, 1.5), &said(made, counted))
+            })
+        };
+        let stale = |outcomes: &[Value]| {
+            let tables = tables(outcomes).unwrap();
+            tables.lines().find_map(|line| line.strip_prefix(tell::STALE).map(str::to_owned))
+        };
+        assert_eq!(stale(&all("ok", 3, 3)), None);
+        assert_eq!(stale(&all("ok", 5, 3)), None);
+        let few = "a watch: 1 strikes that count, now 3.";
+        assert_eq!(stale(&all("ok", 3, 1)).as_deref(), Some(few), "none was made again");
+        assert_eq!(stale(&all("ok", 6, 1)), None, "no more are made again");
+        assert_eq!(stale(&all("FAILED", 2, 1)), None);
+        let (suite, name) = KILLS[0];
+        let lacks = format!("lacks {suite} {name}.");
+        assert_eq!(stale(&all("ok", 3, 3)[1..]), Some(lacks));
+        let more = outcome(("watch", "folklore"), 7, ("ok", 1.5), &said(3, 3));
+        let told = stale(&[all("ok", 3, 3).to_vec(), vec![more]].concat()).unwrap();
+        assert_eq!(told, "has watch folklore, which is none of its tests any more.");
     }
 
     #[test]

@@ -79,15 +79,17 @@ pub fn counted(text: &str) -> Option<String> {
     missed.extend(text.matches(": missed").map(|_| "missed"));
     // A goal of which no run counts, or nothing can be shown, is not met either.
     let unknown = text.matches(": not measured").count();
+    let undecided = text.matches(tell::NO_VERDICT).count();
     let nothing = text.matches(SHOWS_NOTHING).count();
-    let goals = met + missed.len() + unknown + nothing;
+    let goals = met + missed.len() + unknown + undecided + nothing;
     let some = |count: usize, what: &str| match count {
         0 => String::new(),
         _ => format!(", {count} {what}"),
     };
     let unsure = some(text.matches(tell::UNSURE).count(), "not sure");
     let (unknown, nothing) = (some(unknown, "not measured"), some(nothing, "not shown"));
-    (goals > 0).then(|| format!("{met} of {goals}{unsure}{unknown}{nothing} | {}", missed.join(", ")))
+    let undecided = some(undecided, "without a verdict");
+    (goals > 0).then(|| format!("{met} of {goals}{unsure}{undecided}{unknown}{nothing} | {}", missed.join(", ")))
 }
 
 /// The day in the line that says where a result comes from; other lines have none.
@@ -120,6 +122,7 @@ pub fn table(judged: &[Judged]) -> String {
 mod tests {
     use super::*;
     use crate::bench::tell::{Goal, staleness, weakness};
+    use thalweg_lab::bench::statistics::Series;
 
     /// The rows that such sections give.
     fn rows(sections: &str) -> Vec<String> {
@@ -149,6 +152,15 @@ mod tests {
         let row = "| [Near](#near) | 2 of 4, 1 not measured | 50.0 % |  |  |";
         assert_eq!(told(&[0.5, f64::NAN, 0.25, 1.5]), row);
         assert_eq!(told(&[f64::NAN]), "| [Near](#near) | 0 of 1, 1 not measured |  |  |  |");
+    }
+
+    #[test]
+    fn a_goal_of_which_too_few_rounds_tell_is_counted_as_one_without_a_verdict() {
+        let goal = Goal::AtLeast(0.97);
+        let rounds = |runs: usize| (1..=runs).map(|run| (run, 1.0)).collect::<Series>();
+        let verdicts = [0, 2, 3].map(|runs| goal.verdict_of_rounds(&rounds(runs), &rounds(3)));
+        let row = "| [Near](#near) | 1 of 3, 1 without a verdict, 1 not measured |  |  |  |";
+        assert_eq!(rows(&format!("\n## Near\n\n| {} |\n", verdicts.join(" |\n| "))), [row]);
     }
 
     #[test]

@@ -51,7 +51,8 @@ cost, for each 10⁹ bytes carried in both directions, stands beside the figure 
 bytes). Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
 better. A verdict on a median is *not sure*, be it met or missed, where the interval reaches beyond the bound on both sides: \
-other runs might as well have told the opposite. A result is *weak*, and says so, with fewer than three runs or fewer than its \
+other runs might as well have told the opposite. There is *no verdict* where too few rounds have both of \
+what is compared. A result is *weak*, and says so, with fewer than three runs or fewer than its \
 suite makes by default today, where the machine had more to do than it has cores before it began, or where the program's commit \
 is not known or its sources had been changed since. It is *stale*, and says so, where its suite would give something else today \
 with the same options: other series, other values of a parameter, other sizes or settings. Three things that differ are named, \

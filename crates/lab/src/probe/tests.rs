@@ -22,6 +22,31 @@ fn measurements(parts: [f64; 7], ways: [f64; 4]) -> Measurements {
     }
 }
 
+/// A side with cores to spare, of ten seconds.
+fn side(stages: Vec<StageAccount>, streams: Vec<StreamAccount>) -> SideAccounts {
+    SideAccounts {
+        elapsed_nanos: 10_000_000_000,
+        process: ProcessAccount { cores_milli: 4000, ..ProcessAccount::default() },
+        stages,
+        streams,
+        ..SideAccounts::default()
+    }
+}
+
+/// What these sides had of a copy of 10⁹ bytes over a link with so many streams.
+fn copied(streams: u16, sender: SideAccounts, receiver: SideAccounts) -> Evidence {
+    Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1_000_000_000,
+        entries: 1,
+        is_linked: true,
+        streams,
+        sender,
+        receiver,
+        ..Evidence::default()
+    }
+}
+
 const WIDE: [f64; 7] = [20.0, 40.0, 40.0, 40.0, 40.0, 12.0, 10.0];
 
 #[test]
@@ -148,22 +173,9 @@ fn a_small_gain_does_not_stand_against_accounts_and_parts_that_agree() {
         busy_nanos,
         ..StageAccount::default()
     };
-    let side = |stages| SideAccounts {
-        elapsed_nanos: 10_000_000_000,
-        process: ProcessAccount { cores_milli: 4000, ..ProcessAccount::default() },
-        stages,
-        ..SideAccounts::default()
-    };
-    measured.evidence = Some(Evidence {
-        elapsed_nanos: 10_000_000_000,
-        bytes: 1_000_000_000,
-        entries: 1,
-        is_linked: true,
-        streams: 2,
-        sender: side(vec![busy(Step::Read, 19_000_000_000)]),
-        receiver: side(vec![busy(Step::Write, 1_000_000_000)]),
-        ..Evidence::default()
-    });
+    let sender = side(vec![busy(Step::Read, 19_000_000_000)], Vec::new());
+    let receiver = side(vec![busy(Step::Write, 1_000_000_000)], Vec::new());
+    measured.evidence = Some(copied(2, sender, receiver));
     let found = find(&measured);
     assert_eq!((found.narrowest, found.decided_by), (Some(Stage::SourceStorage), Some(Witness::Accounts)));
     // A large one does.
@@ -198,23 +210,8 @@ fn a_gain_without_an_end_that_is_far_faster_alone_does_not_stand_against_account
         output_nanos: 9_800_000_000,
         ..StageAccount::default()
     };
-    let side = |stages, streams| SideAccounts {
-        elapsed_nanos: 10_000_000_000,
-        process: ProcessAccount { cores_milli: 4000, ..ProcessAccount::default() },
-        stages,
-        streams,
-        ..SideAccounts::default()
-    };
-    measured.evidence = Some(Evidence {
-        elapsed_nanos: 10_000_000_000,
-        bytes: 1_000_000_000,
-        entries: 1,
-        is_linked: true,
-        streams: 1,
-        sender: side(vec![sending], vec![stream]),
-        receiver: side(Vec::new(), Vec::new()),
-        ..Evidence::default()
-    });
+    let sender = side(vec![sending], vec![stream]);
+    measured.evidence = Some(copied(1, sender, side(Vec::new(), Vec::new())));
     let found = find(&measured);
     assert_eq!((found.narrowest, found.decided_by), (Some(Stage::Network), Some(Witness::Accounts)));
     // Not where it could hold back.

@@ -194,6 +194,18 @@ mod tests {
         (is_dir || !only_dir) && at_any(&tokens, text)
     }
 
+    /// Found by the property below: a file at the top is below no directory.
+    #[test]
+    fn what_is_below_any_directory_is_no_file_at_the_top() {
+        let pattern = "**/***";
+        for (name, is_dir, is_it) in
+            [("*", false, false), ("a", false, false), ("a", true, true), ("a/b", false, true)]
+        {
+            assert_eq!(excluded(pattern, name, is_dir), is_it, "{name}");
+            assert_eq!(naive_rule(pattern, name.as_bytes(), is_dir), is_it, "{name}");
+        }
+    }
+
     fn pattern() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             4 => "[ab]", 2 => Just("/".to_owned()), 2 => Just("*".to_owned()), 1 => Just("**".to_owned()),

@@ -175,7 +175,7 @@ pub fn in_short(results: &Results) -> String {
     }
     format!(
         "Frames of {scenario} from one process to another: {}. Only thalweg verifies them; only thalweg and CURVE encrypt. \
-         `cargo xtask bench --suite {NAME}`.\n\n",
+         `cargo xtask bench --suite {NAME}`.",
         told.join(", "),
     )
 }

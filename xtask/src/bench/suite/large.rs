@@ -70,30 +70,39 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     copies::compete(bench, &export, &scenario, &tools)
 }
 
-/// A tool, and how many times our time it took, round by round.
-type Against = (&'static str, Vec<f64>);
+/// The best of the tools of a kind that ran.
+struct Best {
+    tool: &'static str,
+    /// How many times our time it took, round by round.
+    times: Vec<f64>,
+    /// All of the kind that ran.
+    of: Vec<&'static str>,
+}
 
 /// What the best other tools of each kind are, the goal, and the best that ran.
-fn best(results: &Results) -> Vec<(&'static str, f64, Option<Against>)> {
+fn best(results: &Results) -> Vec<(&'static str, f64, Option<Best>)> {
     let wall = |tool: &str| results.series(SCENARIO, tool, |sample| sample.wall_s);
     let best_of = |names: &[&'static str]| {
-        let ran = names.iter().copied().filter(|name| !wall(name).is_empty());
-        let best = ran.min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))))?;
-        Some((best, statistics::ratios(&wall(best), &wall(OURS))))
+        let of: Vec<&str> = names.iter().copied().filter(|name| !wall(name).is_empty()).collect();
+        let ran = of.iter().copied();
+        let tool = ran.min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))))?;
+        Some(Best { tool, times: statistics::ratios(&wall(tool), &wall(OURS)), of })
     };
     GOALS.iter().map(|(what, goal, names)| (*what, *goal, best_of(names))).collect()
 }
 
-/// For README.md, in a sentence; nothing if nothing was measured.
+/// For README.md, in a sentence, with all tools that the best is the best of: others may not have run; nothing if
+/// nothing was measured.
 pub fn in_short(results: &Results) -> String {
     let bytes = results.samples.first().map_or(0, |sample| sample.bytes);
     let parts: Vec<String> = best(results)
         .into_iter()
         .filter_map(|(what, _, best)| {
-            let (name, ratios) = best?;
+            let Best { tool, times, of } = best?;
             Some(format!(
-                "{} × as fast as the best tool {what} ({name})",
-                tell::number(statistics::median(&ratios))
+                "{} × as fast as {tool}, the best {what} (of {})",
+                tell::number(statistics::median(&times)),
+                of.join(", ")
             ))
         })
         .collect();
@@ -101,10 +110,10 @@ pub fn in_short(results: &Results) -> String {
         return String::new();
     }
     format!(
-        "One warm file of {:.2} GB through a daemon, encrypted and verified, until it is durable: {}. `cargo xtask bench --suite \
-         {}`.\n\n",
+        "One warm file of {:.2} GB through a daemon, encrypted and verified, until it is durable, beside the tools that ran: \
+         {}. `cargo xtask bench --suite {}`.",
         bytes as f64 / 1e9,
-        parts.join(", "),
+        parts.join("; "),
         SUITE.name,
     )
 }
@@ -116,11 +125,11 @@ fn tell(results: &Results) -> Result<String> {
     for (what, times, best) in best(results) {
         let goal = Goal::AtLeast(times);
         match best {
-            Some((name, ratios)) => writeln!(
+            Some(Best { tool, times, .. }) => writeln!(
                 out,
-                "| {what} | {name} | {} | {} |",
-                tell::shown(&ratios),
-                goal.verdict_of(&ratios)
+                "| {what} | {tool} | {} | {} |",
+                tell::shown(&times),
+                goal.verdict_of(&times)
             )?,
             None => writeln!(out, "| {what} | none ran | | {} |", goal.verdict(f64::NAN))?,
         }

@@ -84,10 +84,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// For README.md, in a sentence: how much longer it takes than the best other tool, and than the bare loop; nothing if
-/// nothing was measured.
+/// For README.md, in a sentence: how much longer it takes than the best other tool that ran, with which those are, and
+/// than the bare loop; nothing if nothing was measured.
 pub fn in_short(results: &Results) -> String {
     let mut told = Vec::new();
+    let mut ran: Vec<&str> = Vec::new();
     for scenario in results.scenarios() {
         let wall = |tool: &str| seconds(results, scenario, tool);
         let longer =
@@ -99,18 +100,25 @@ pub fn in_short(results: &Results) -> String {
             continue;
         };
         told.push(format!(
-            "{scenario} take {} × as long as by the best other tool ({best}), {} × as long as by a bare local loop",
+            "{scenario} take {} × as long as by the best other tool that ran ({best}), {} × as long as by a bare local loop",
             longer(best),
             longer(BARE)
         ));
+        for tool in others {
+            if !ran.contains(&tool) {
+                ran.push(tool);
+            }
+        }
     }
     if told.is_empty() {
         return String::new();
     }
     format!(
-        "Small files through a daemon, encrypted and verified, until they are durable: {}. The loop only creates, writes, \
-         renames and syncs; tar over a plain socket neither encrypts nor verifies. `cargo xtask bench --suite {}`.\n\n",
+        "Small files through a daemon, encrypted and verified, until they are durable: {}. The other tools that ran: {}. The \
+         loop only creates, writes, renames and syncs; tar over a plain socket neither encrypts nor verifies. `cargo xtask \
+         bench --suite {}`.",
         told.join("; "),
+        ran.join(", "),
         SUITE.name,
     )
 }

@@ -72,22 +72,18 @@ pub fn table(results: &Results) -> Result<String> {
     // It says its version with more spaces than it needs.
     let rsync = about.more.get(record::RSYNC).map_or("rsync", String::as_str);
     let rsync: Vec<&str> = rsync.split_whitespace().collect();
-    let (load, cores) = tell::busyness(about);
-    let rootless = tell::rootless_why(about.commit.as_deref()).map(str::to_owned);
-    let fewer = tell::fewer(runs, Some(super::SUITE.runs));
-    let weak: Vec<String> = [tell::weak(runs, fewer, load, cores), rootless].into_iter().flatten().collect();
-    let weak = if weak.is_empty() { String::new() } else { format!(" Weak: {}.", weak.join("; ")) };
     write!(
         out,
         "\nSeconds are medians of {runs} interleaved runs over loopback (shortest–longest), final sync included; every copy was \
          compared afterwards. What rsync took is the median of the rounds' ratios, not the ratio of the medians. CPU is that \
          of all processes of both sides. {}. rsync's daemon does not encrypt. \
-         {}; {}; {}{}.{weak}\n",
+         {}; {}; {}{}.{}\n",
         sizes.join("; "),
         tell::machine_of(about),
         rsync.join(" "),
         tell::day(about),
         tell::commit(about),
+        super::SUITE.care(results, runs),
     )?;
     Ok(out)
 }

@@ -3,13 +3,13 @@
 //! - One stream, against its law: Mathis et al. for reno, RFC 9438 for cubic (`thalweg_mover::model::loss`). No law of
 //!   windows binds bbr: of it, what the line carries of packets that arrive.
 //! - What thalweg chooses by itself, against the law of as many streams as it has at least on a far path.
-//! - What `thalweg why` names as the reason.
+//! - What `thalweg why` names as the reason: the loss, where that held the copy back.
 //!
 //! Each copy has a state directory of its own, so that none begins with what another one learned. A copy begins faster
 //! than its law: a stream is held back only after several of its packets were lost, and one is lost in 14 MB. Of bbr,
 //! which is not held back, the rate is that after the start.
 
-use super::{Case, End, FILES, LINE, What, judged, rate_after_start, unknown_of};
+use super::{Case, End, FILES, LINE, What, rate_after_start, unknown_of};
 use crate::bench::record::{self, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use anyhow::{Context, Result};
@@ -19,6 +19,7 @@ use std::fmt::Write;
 use thalweg_lab::bench::record::Quantity;
 use thalweg_lab::bench::statistics::Series;
 use thalweg_lab::bench::{MTU_BYTES, payload_share, segment_bytes};
+use thalweg_mover::basin::Cause;
 use thalweg_mover::model::loss::{CongestionControl, rate_bits_per_s};
 
 /// How the names of all its scenarios begin.
@@ -40,6 +41,12 @@ const STREAMS_MIN: f64 = 8.0;
 
 /// Of a law, and of iperf3.
 const GOAL: Goal = Goal::AtLeast(0.9);
+
+/// Of the copies that a loss held back, the share of which `why` names it: as of all bottlenecks made on purpose.
+const LOSS_IS_NAMED: Goal = Goal::AtLeast(0.95);
+
+/// A law, or a copy, is clearly below the line under this share of what that carries.
+const CLEARLY_BELOW: f64 = 0.5;
 
 /// The scenario of cubic at 20 ms in results of before there were others.
 const OLDER: &str = "loss 0.0001";
@@ -109,9 +116,14 @@ pub fn with_reason(mut sample: Sample, said: &str) -> Result<Sample> {
 /// What its law leaves so many streams, in Gbit/s of payload: no more than the line carries of packets that arrive,
 /// which is all that is known of bbr.
 fn law_gbit_per_s(control: CongestionControl, rtt_s: f64, streams: f64) -> f64 {
-    let line = LINE.1 * payload_share(MTU_BYTES) * (1.0 - LOSS.1);
+    let line = line_gbit_per_s();
     let one = rate_bits_per_s(control, LOSS.1, rtt_s, segment_bytes(MTU_BYTES));
-    one.ok().flatten().map_or(line, |one| (one * streams).min(line)) / 1e9
+    one.ok().flatten().map_or(line, |one| (one * streams / 1e9).min(line))
+}
+
+/// What the line carries of packets that arrive, in Gbit/s of payload.
+fn line_gbit_per_s() -> f64 {
+    LINE.1 * payload_share(MTU_BYTES) * (1.0 - LOSS.1) / 1e9
 }
 
 /// In Gbit/s, by round: after the start where that was measured, else as a whole.
@@ -124,11 +136,15 @@ fn rates(results: &Results, scenario: &str, tool: &str) -> Series {
     results.of(scenario, tool).filter_map(of).collect()
 }
 
+/// What `why` named.
+fn cause(sample: &Sample) -> Option<&str> {
+    sample.measured.get(NAMED).and_then(Quantity::word)
+}
+
 /// What `why` named, most often first: `loss 3 of 3`.
 fn named(results: &Results, scenario: &str, tool: &str) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let causes =
-        || results.of(scenario, tool).filter_map(|it| it.measured.get(NAMED).and_then(Quantity::word));
+    let causes = || results.of(scenario, tool).filter_map(cause);
     causes().for_each(|cause| *counts.entry(cause).or_default() += 1);
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -137,10 +153,36 @@ fn named(results: &Results, scenario: &str, tool: &str) -> String {
     if told.is_empty() { "–".to_owned() } else { told.join(", ") }
 }
 
+/// Of how many copies that the loss held back `why` names it, with the verdict, in a sentence. Those are copies whose
+/// streams the law leaves clearly less than the line carries, and which carried clearly less: one that carried more had
+/// not lost enough yet to come down to its law.
+fn told_loss(results: &Results, scenario_of: impl Fn(CongestionControl, &str) -> String) -> String {
+    let is_below = |gbit_per_s: f64| gbit_per_s < line_gbit_per_s() * CLEARLY_BELOW;
+    let (mut all, mut told) = (0_u32, 0_u32);
+    for control in CongestionControl::ALL {
+        for (rtt, rtt_s) in RTTS {
+            let scenario = scenario_of(control, rtt);
+            for sample in [ONE, AUTOMATIC].into_iter().flat_map(|tool| results.of(&scenario, tool)) {
+                let law = law_gbit_per_s(control, rtt_s, record::measured(sample, STREAMS));
+                let Some(cause) = cause(sample) else { continue };
+                if is_below(law) && is_below(record::gbit_per_s(sample)) {
+                    all += 1;
+                    told += u32::from(cause == Cause::Loss.name());
+                }
+            }
+        }
+    }
+    format!(
+        "\n`why` names the loss for {told} of {all} copies that carried less than {CLEARLY_BELOW} of what the line carries, \
+         and whose streams the law leaves less than that; {}.\n",
+        LOSS_IS_NAMED.verdict(f64::from(told) / f64::from(all)),
+    )
+}
+
 /// Rates against what a law says: `0.900 [0.800–1.000] | at least 0.9: met`.
 fn against_law(rates: &Series, law: f64) -> String {
     let laws: Series = rates.keys().map(|run| (*run, law)).collect();
-    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict_of(&judged(rates, &laws)))
+    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict_of_rounds(rates, &laws))
 }
 
 /// Its part of the section.
@@ -168,7 +210,7 @@ pub fn tell(results: &Results) -> Result<String> {
             let (beside, its_cost) = match rtt == RTTS[0].0 {
                 true => {
                     let other = rates(results, &scenario, IPERF_ONE);
-                    let verdict = GOAL.verdict_of(&judged(&ours, &other));
+                    let verdict = GOAL.verdict_of_rounds(&ours, &other);
                     let beside = format!("{} | {verdict}", tell::ratio(&ours, &other));
                     (beside, tell::wire_cost(results, &scenario, IPERF_ONE))
                 }
@@ -222,7 +264,7 @@ pub fn tell(results: &Results) -> Result<String> {
         RTTS[0].0,
         IPERF_MANY.0,
         tell::ratio(&ours, &other),
-        GOAL.verdict_of(&judged(&ours, &other)),
+        GOAL.verdict_of_rounds(&ours, &other),
         tell::wire_cost(results, &scenario, AUTOMATIC),
         tell::wire_cost(results, &scenario, IPERF_MANY.0),
     )?;
@@ -236,7 +278,7 @@ pub fn tell(results: &Results) -> Result<String> {
             }
         }
     }
-    Ok(out + &unknown_of(all, known))
+    Ok(out + &told_loss(results, of) + &unknown_of(all, known))
 }
 
 #[cfg(test)]
@@ -245,6 +287,7 @@ mod tests {
     use super::*;
     use crate::bench::record::Load;
     use crate::bench::workspace::Times;
+    use serde_json::json;
 
     fn sample(scenario: &str, tool: &str, run: usize, gbit_per_s: f64) -> Sample {
         let load = Load { scenario, tool, run, bytes: 125_000_000, files: 1 };
@@ -305,6 +348,33 @@ mod tests {
     }
 
     #[test]
+    fn of_the_copies_that_a_loss_held_back_it_is_counted_for_how_many_why_names_it() {
+        let copy = |rtt: &str, tool: &str, run: usize, streams: u32, (gbit_per_s, cause): (f64, &str)| {
+            let said = json!({"narrowest": {"cause": cause}, "evidence": {"streams": streams}}).to_string();
+            with_reason(sample(&scenario(Reno, rtt), tool, run, gbit_per_s), &said).unwrap()
+        };
+        let told = |samples: Vec<Sample>| {
+            let told = tell(&Results { samples, ..Results::default() }).unwrap();
+            told.lines().find(|line| line.starts_with("`why` names")).unwrap().to_owned()
+        };
+        let samples = vec![
+            copy("20ms", ONE, 1, 1, (0.08, "loss")),
+            copy("20ms", ONE, 2, 1, (0.08, "link")),
+            copy("20ms", ONE, 3, 1, (0.08, "loss")),
+            // Sixteen streams fill the line by the law.
+            copy("20ms", AUTOMATIC, 1, 16, (0.3, "link")),
+            // Of 32 the law is 0.454, of 0.941 that the line carries: one was there, and one was not yet.
+            copy("100ms", AUTOMATIC, 1, 32, (0.4, "link")),
+            copy("100ms", AUTOMATIC, 2, 32, (0.667, "link")),
+        ];
+        let half = told(samples);
+        assert!(half.contains("names the loss for 2 of 4 copies"), "{half}");
+        assert!(half.ends_with("; at least 0.95: **missed by 47.4 %**."), "{half}");
+        assert!(told(vec![copy("20ms", ONE, 1, 1, (0.08, "loss"))]).ends_with("; at least 0.95: met."));
+        assert!(told(Vec::new()).ends_with("; at least 0.95: not measured."));
+    }
+
+    #[test]
     fn beside_each_rate_with_a_loss_stands_what_the_path_cost_with_that_program() {
         let of = |scenario: &str, tool: &str, cost: Option<f64>| Sample {
             wire_cpu_s_per_gb: cost,
@@ -352,7 +422,7 @@ mod tests {
             "| bbr | 100ms | 0.941 | 0.900 [0.900–0.900] | – | 0.956 [0.956–0.956] | at least 0.9: met |";
         let (known, unknown) = (told(0.9), told(0.96));
         assert!(known.contains(met) && !known.contains("is known"), "{known}");
-        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: not measured |"), "{unknown}");
+        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: no verdict, 2 rounds, fewer than 3 |"), "{unknown}");
         assert!(unknown.contains("\nOf 1 of 3 copies no rate after the start is known"), "{unknown}");
     }
 
