@@ -43,8 +43,10 @@ mod comments;
 /// 12. A module with files below it stands beside its folder.
 mod module_files;
 
-/// 13. What all of it is built from has licences that are permitted.
+/// 13. What all of it is built from has licences that are permitted, and what is given away their texts.
 mod licences;
+
+pub use licences::is_met_by;
 
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
