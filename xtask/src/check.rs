@@ -4,6 +4,8 @@ use anyhow::{Result, bail};
 
 mod text;
 
+mod links;
+
 /// 1. An arrow between crates or between modules of the mover points only down.
 mod layers;
 
@@ -22,7 +24,8 @@ mod papers;
 ///    docs/README.md, and every command is on a page.
 mod commands;
 
-/// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+/// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is, and to
+///    a heading that it has.
 mod citations;
 
 /// 7. bench/results: the commit that a result was measured with is in the history.
@@ -34,7 +37,7 @@ mod events;
 /// 9. A thread of `mover::run` is started where a panic of it is told of.
 mod threads;
 
-/// 10. The Debian package: what it names is there, and what is to be installed is in it.
+/// 10. The Debian package: what it names is there, what is to be installed is in it, and so is what its pages lead to.
 mod package;
 
 /// 11. Comments are no wider than can be read beside code.

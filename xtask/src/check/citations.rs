@@ -1,5 +1,7 @@
-//! No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
+//! No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is, and to a
+//! heading that it has.
 
+use super::links::{self, Link};
 use crate::{checkout, command};
 use anyhow::Result;
 use std::fs;
@@ -51,19 +53,30 @@ fn not_here(text: &str) -> Vec<(usize, &'static str)> {
         .collect()
 }
 
-/// Lines of a page with a link to a file that is not there, and to which.
+/// Lines of a page with a link to a file that is not there, or to a heading that it has not, and to which.
 fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let folder = page.parent().unwrap_or(page);
     let mut broken = Vec::new();
-    let mut is_code = false;
-    for (index, line) in text.lines().enumerate() {
-        is_code ^= line.starts_with("```");
-        let prose: String = line.split('`').step_by(2).filter(|_| !is_code).collect();
-        for link in prose.split("](").skip(1) {
-            let target = link.split([')', '#']).next().unwrap_or_default();
-            let is_elsewhere = target.is_empty() || target.contains("://");
-            if !is_elsewhere && page.parent().is_none_or(|folder| !folder.join(target).exists()) {
-                broken.push((index + 1, target.to_owned()));
-            }
+    for Link { line, file, anchor } in links::of(text) {
+        let there = match file.strip_prefix(checkout::PUBLISHED) {
+            Some(path) => checkout::root().join(path),
+            None if file.contains("://") => continue,
+            None if file.is_empty() => page.to_owned(),
+            None => folder.join(&file),
+        };
+        let has = |anchor: &str| {
+            // This page may be another than the one that is stored.
+            let text = if file.is_empty() { Ok(text.to_owned()) } else { fs::read_to_string(&there) };
+            text.is_ok_and(|text| links::anchors(&text).contains(anchor))
+        };
+        let is_page = there.extension().is_some_and(|extension| extension == "md");
+        let is_there = match &anchor {
+            Some(anchor) if is_page => has(anchor),
+            _ => there.exists(),
+        };
+        if !is_there {
+            let anchor = anchor.map(|anchor| format!("#{anchor}")).unwrap_or_default();
+            broken.push((line, format!("{file}{anchor}")));
         }
     }
     broken
@@ -86,7 +99,20 @@ mod tests {
     #[test]
     fn a_link_to_a_file_that_is_not_there_is_a_breach() {
         let page = checkout::root().join("docs/README.md");
-        let text = "[a](../SPEC.md#x), [b](#y), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
+        let text =
+            "[a](../SPEC.md), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
         assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
+        let published = |path: &str| broken_links(&page, &format!("[a]({}{path})", checkout::PUBLISHED)).len();
+        assert_eq!((published("bench/results"), published("bench/results/gone.jsonl")), (0, 1));
+    }
+
+    #[test]
+    fn a_link_to_a_heading_that_is_not_there_is_a_breach() {
+        let page = checkout::root().join("docs/README.md");
+        let text = "# A page\n[a](#a-page) [b](#b) [c](../README.md#install)\n[d](../README.md#gone) [e](gone.md#f)\n";
+        let broken = [(2, "#b"), (3, "../README.md#gone"), (3, "gone.md#f")];
+        assert_eq!(broken_links(&page, text), broken.map(|(line, target)| (line, target.to_owned())));
+        // Lines of a source are no headings.
+        assert!(broken_links(&page, "[a](../rust-toolchain.toml#L2)").is_empty());
     }
 }
