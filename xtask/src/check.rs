@@ -21,7 +21,7 @@ mod promises;
 mod papers;
 
 /// 5. README.md and the guides: every command of thalweg that a reader is to type is understood, every guide is in
-///    docs/README.md, and every command is on a page.
+///    docs/README.md, and every command is on a page. All pages: a chore that they name is understood.
 mod commands;
 
 /// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is, and to

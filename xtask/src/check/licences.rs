@@ -25,8 +25,8 @@ const PERMITTED: [&str; 8] = [
 ];
 
 /// What cargo builds here, with all features: not `cargo metadata`, which wants crates of other systems at hand. The
-/// targets of `fuzz` have a lock file of their own, and nobody gets them. Of what is given away, each package has a text
-/// that goes along.
+/// targets of `fuzz` have a lock file of their own, and nobody gets them. Of what is given away, each package has a
+/// text that goes along.
 ///
 /// # Errors
 /// If cargo does not answer.

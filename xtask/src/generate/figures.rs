@@ -70,9 +70,9 @@ const HEAD: &str = "\
 
 Drawn by `thalweg plot` from the result files in \
 [bench/results](https://github.com/thalweg/thalweg/blob/main/bench/results): raw samples, with the command that \
-repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings are \
-of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, stands \
-beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
+repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings \
+are of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, \
+stands beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
 ";
 
 /// Pages and drawings, by their path.
