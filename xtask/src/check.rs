@@ -4,6 +4,8 @@ use anyhow::{Result, bail};
 
 mod text;
 
+mod links;
+
 /// 1. An arrow between crates or between modules of the mover points only down.
 mod layers;
 
@@ -19,11 +21,11 @@ mod promises;
 mod papers;
 
 /// 5. README.md and the guides: every command of thalweg that a reader is to type is understood, every guide is in
-///    docs/README.md, and every command is on a page.
+///    docs/README.md, and every command is on a page. All pages: a chore that they name is understood.
 mod commands;
 
-/// 6. No tracked file cites a document that is not in the tree, every link of a page leads to a section that is, and
-///    each section of docs/measurements.md is cited.
+/// 6. No tracked file cites a document that is not in the tree, every link of a page leads to a file that is, and to a
+///    heading that it has, and each section of docs/measurements.md is cited.
 mod citations;
 
 /// 7. bench/results: a result names the commit that it was measured with, and that is in the history.
@@ -35,7 +37,7 @@ mod events;
 /// 9. A thread of `mover::run` is started where a panic of it is told of.
 mod threads;
 
-/// 10. The Debian package: what it names is there, and what is to be installed is in it.
+/// 10. The Debian package: what it names is there, what is to be installed is in it, and so is what its pages lead to.
 mod package;
 
 /// 11. Comments are no wider than can be read beside code.
@@ -44,7 +46,7 @@ mod comments;
 /// 12. A module with files below it stands beside its folder.
 mod module_files;
 
-/// 13. What all of it is built from has licences that are permitted.
+/// 13. What all of it is built from has licences that are permitted, and what is given away their texts.
 mod licences;
 
 /// 14. Each decision says what it costs and what would change our mind.
@@ -52,6 +54,8 @@ mod decisions;
 
 /// 15. Seeds that proptest kept have a property that tries them again.
 mod regressions;
+
+pub use licences::is_met_by;
 
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;

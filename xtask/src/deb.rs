@@ -3,7 +3,7 @@
 //! What is in it stands in `[package.metadata.deb]` of crates/cli/Cargo.toml, which cargo-deb reads; what is
 //! done when it is installed and removed, in packaging/debian. What was made is held against the former.
 
-use crate::{cargo, checkout, command, packages};
+use crate::{cargo, checkout, command, notices, packages};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ const CARGO_DEB: &str = "3.7.0";
 /// What tells cargo-deb on which packages of libraries the program depends.
 const PACKAGES: &[(&str, &str)] = &[("dpkg-dev", "/usr/bin/dpkg-shlibdeps")];
 /// What is built and not in the checkout; cargo-deb knows where that is.
-const PROGRAM: &str = "target/release/thalweg";
+const BUILT: [&str; 2] = ["target/release/thalweg", "target/release/LICENSE-THIRD-PARTY.txt"];
 /// From the crate to the root of the checkout.
 const TO_ROOT: &str = "../../";
 /// What an update leaves as its owner changed it.
@@ -42,6 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     if !args.no_build {
         cargo::build_release()?;
     }
+    notices::make(&cargo::target().join("release").join(notices::NAME))?;
     // Names of functions stay in it, for reports of crashes.
     let words = ["deb", "--no-build", "--no-strip", "--package", "thalweg"];
     let told = command::says(Command::new(cargo::program()).args(words).current_dir(checkout::root()))?;
@@ -107,7 +108,7 @@ fn manifest() -> Result<serde_json::Value> {
 }
 
 impl Asset {
-    /// The files that it takes, of the program as if it was built; none if it names nothing that is there.
+    /// The files that it takes, of what is built as if it was; none if it names nothing that is there.
     ///
     /// # Errors
     /// If their directory cannot be read.
@@ -115,7 +116,7 @@ impl Asset {
         let path = checkout::root().join(&self.source);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some((head, tail)) = name.split_once('*') else {
-            let is_there = self.source == PROGRAM || path.is_file();
+            let is_there = BUILT.contains(&self.source.as_str()) || path.is_file();
             return Ok(if is_there { vec![path] } else { Vec::new() });
         };
         let directory = path.parent().context("the directory of an asset")?;
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn an_asset_is_one_file_or_those_of_a_directory_that_have_its_name() {
         let asset = |source: &str, target: &str| Asset { source: source.into(), target: target.into() };
-        let program = asset(PROGRAM, "usr/bin/");
+        let program = asset(BUILT[0], "usr/bin/");
         let files = program.files().unwrap();
         assert_eq!(files.iter().map(|file| program.installed(file)).collect::<Vec<_>>(), ["usr/bin/thalweg"]);
         let timers = asset("packaging/systemd/*.timer", "usr/lib/systemd/system/");
@@ -184,5 +185,6 @@ mod tests {
         let renamed = asset("LICENSE", "usr/share/doc/thalweg/license");
         assert_eq!(renamed.installed(&renamed.files().unwrap()[0]), "usr/share/doc/thalweg/license");
         assert!(asset("packaging/nothing", "usr/bin/").files().unwrap().is_empty());
+        assert!(BUILT[1].ends_with(notices::NAME), "{}", BUILT[1]);
     }
 }

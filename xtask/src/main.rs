@@ -52,6 +52,8 @@ mod torture;
 
 mod generate;
 
+mod notices;
+
 mod deb;
 
 #[derive(Parser)]
@@ -83,6 +85,8 @@ enum Chore {
     Ktls(ktls::Args),
     /// Pages, man pages, completions, vectors and figures, made from the code and from bench/results
     Gen(generate::Args),
+    /// Notices of what others made and is linked into the program and the Python module
+    Notices(notices::Args),
     /// The Debian package: program, pages, completions, units, guides
     Deb(deb::Args),
     /// The Python wheel: built, installed, and tried with pytest and mypy
@@ -124,6 +128,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),
         Chore::Gen(args) => generate::run(&args),
+        Chore::Notices(args) => notices::run(&args),
         Chore::Deb(args) => deb::run(&args),
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask python`: the wheel is built as users build it, installed beside what its tests use, and tried: with
 //! pytest, and with mypy for whoever writes types.
 
-use crate::{cargo, checkout, command, packages, trees};
-use anyhow::{Context, Result};
+use crate::{cargo, checkout, command, notices, packages, trees};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -97,7 +97,10 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     let wheels = home.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let profile = if is_release { "release" } else { "dev" };
-    command::run(
+    // Maturin takes it along from there; afterwards a wheel of somebody else's making would have it, grown stale.
+    let licences = source.join(notices::NAME);
+    notices::make(&licences)?;
+    let built = command::run(
         Command::new(bin.join("maturin"))
             .args(["build", "--quiet", "--profile", profile, "--interpreter"])
             .arg(&python)
@@ -105,8 +108,15 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
             .arg(source.join("Cargo.toml"))
             .arg("--out")
             .arg(&wheels),
-    )?;
+    );
+    std::fs::remove_file(&licences).with_context(|| licences.display().to_string())?;
+    built?;
     let wheel = trees::files_below(&wheels)?.pop().context("maturin made no wheel")?;
+    let listing = command::says(Command::new(&python).args(["-m", "zipfile", "--list"]).arg(&wheel))?;
+    for licence in ["LICENSE", notices::NAME] {
+        let is_there = listing.contains(&format!(".dist-info/licenses/{licence} "));
+        ensure!(is_there, "{} has no {licence}", wheel.display());
+    }
     command::run(
         Command::new(&python)
             .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
@@ -145,6 +155,6 @@ fn environment(home: &Path, source: &Path, no_install: bool) -> Result<PathBuf> 
 pub fn succeed(command: &mut Command) -> Result<()> {
     let shown = format!("{command:?}");
     let status = command.status().with_context(|| shown.clone())?;
-    anyhow::ensure!(status.success(), "{shown} ended with {status}");
+    ensure!(status.success(), "{shown} ended with {status}");
     Ok(())
 }

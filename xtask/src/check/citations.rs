@@ -1,6 +1,8 @@
-//! No tracked file cites a document that is not in the tree, every link of a page leads to a section that is, and each
-//! section of docs/measurements.md is cited by its name: a measurement that nothing rests on is not kept.
+//! No tracked file cites a document that is not in the tree, every link of a page leads to a file that is, and to a
+//! heading that it has, and each section of docs/measurements.md is cited by its name: a measurement that nothing rests
+//! on is not kept.
 
+use super::links::{self, Link};
 use crate::{checkout, command};
 use anyhow::{Context, Result};
 use std::fs;
@@ -79,44 +81,33 @@ fn not_here(text: &str) -> Vec<(usize, &'static str)> {
         .collect()
 }
 
-/// Lines of a page with a link to a file or a section that is not there, and to which.
+/// Lines of a page with a link to a file that is not there, or to a heading that it has not, and to which.
 fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let folder = page.parent().unwrap_or(page);
     let mut broken = Vec::new();
-    let mut is_code = false;
-    for (index, line) in text.lines().enumerate() {
-        is_code ^= line.starts_with("```");
-        let prose: String = line.split('`').step_by(2).filter(|_| !is_code).collect();
-        for link in prose.split("](").skip(1) {
-            let link = link.split(')').next().unwrap_or_default();
-            if !link.contains("://") && leads_nowhere(page, text, link) {
-                broken.push((index + 1, link.to_owned()));
-            }
+    for Link { line, file, anchor } in links::of(text) {
+        let there = match file.strip_prefix(checkout::PUBLISHED) {
+            Some(path) => checkout::root().join(path),
+            None if file.contains("://") => continue,
+            None if file.is_empty() => page.to_owned(),
+            None => folder.join(&file),
+        };
+        let has = |anchor: &str| {
+            // This page may be another than the one that is stored.
+            let text = if file.is_empty() { Ok(text.to_owned()) } else { fs::read_to_string(&there) };
+            text.is_ok_and(|text| links::anchors(&text).contains(anchor))
+        };
+        let is_page = there.extension().is_some_and(|extension| extension == "md");
+        let is_there = match &anchor {
+            Some(anchor) if is_page => has(anchor),
+            _ => there.exists(),
+        };
+        if !is_there {
+            let anchor = anchor.map(|anchor| format!("#{anchor}")).unwrap_or_default();
+            broken.push((line, format!("{file}{anchor}")));
         }
     }
     broken
-}
-
-/// Whether a link of a page names a file that is not there, or a section that the file, or this page, does not have.
-fn leads_nowhere(page: &Path, text: &str, link: &str) -> bool {
-    let (target, section) = link.split_once('#').unwrap_or((link, ""));
-    if target.is_empty() {
-        return !has_section(text, section);
-    }
-    let file = page.parent().unwrap_or(page).join(target);
-    if section.is_empty() || file.extension().is_none_or(|extension| extension != "md") {
-        return !file.exists();
-    }
-    !fs::read_to_string(file).is_ok_and(|text| has_section(&text, section))
-}
-
-/// Whether a page has a heading that links name so: `what-is-kept` is *What is kept*.
-fn has_section(text: &str, name: &str) -> bool {
-    let is_kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
-    let named = |heading: &str| -> String {
-        let words = heading.trim_start_matches('#').trim().to_lowercase();
-        words.chars().filter(is_kept).collect::<String>().replace(' ', "-")
-    };
-    text.lines().filter(|line| line.starts_with('#')).any(|heading| named(heading) == name)
 }
 
 #[cfg(test)]
@@ -147,11 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_file_or_a_section_that_is_not_there_is_a_breach() {
+    fn a_link_to_a_file_that_is_not_there_is_a_breach() {
         let page = checkout::root().join("docs/README.md");
-        let text = "## A: `b`-c, 2\n[a](../SPEC.md), [b](#a-b-c-2), `[c](gone.md)`, [d](https://e.f#g)\n```\n[g](gone.md)\n```\n\
-                    [`h`](gone.md) [i](#gone)\n[j](README.md#decisions), [k](guide/copy.md#gone), [l](../LICENSE#x)\n";
-        let broken = [(6, "gone.md"), (6, "#gone"), (7, "guide/copy.md#gone")];
-        assert_eq!(broken_links(&page, text), broken.map(|(line, link)| (line, link.to_owned())));
+        let text =
+            "[a](../SPEC.md), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
+        assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
+        let published = |path: &str| broken_links(&page, &format!("[a]({}{path})", checkout::PUBLISHED)).len();
+        assert_eq!((published("bench/results"), published("bench/results/gone.jsonl")), (0, 1));
+    }
+
+    #[test]
+    fn a_link_to_a_heading_that_is_not_there_is_a_breach() {
+        let page = checkout::root().join("docs/README.md");
+        let text = "# A page\n[a](#a-page) [b](#b) [c](../README.md#install)\n[d](../README.md#gone) [e](gone.md#f)\n";
+        let broken = [(2, "#b"), (3, "../README.md#gone"), (3, "gone.md#f")];
+        assert_eq!(broken_links(&page, text), broken.map(|(line, target)| (line, target.to_owned())));
+        // Lines of a source are no headings.
+        assert!(broken_links(&page, "[a](../rust-toolchain.toml#L2)").is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Licences: all that the program, its tests and its chores are built from may be given away with what is ours.
 
-use crate::{cargo, checkout, command};
+use crate::{cargo, checkout, command, notices};
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -13,7 +13,7 @@ const PERMITTED: [&str; 8] = [
     "Apache-2.0",
     // The same, and asks less of binaries.
     "Apache-2.0 WITH LLVM-exception",
-    // These ask that their notice goes along, and nothing of what is beside them.
+    // These ask that their notice goes along (`cargo xtask notices`), and nothing of what is beside them.
     "MIT",
     "ISC",
     "BSD-2-Clause",
@@ -25,7 +25,8 @@ const PERMITTED: [&str; 8] = [
 ];
 
 /// What cargo builds here, with all features: not `cargo metadata`, which wants crates of other systems at hand. The
-/// targets of `fuzz` have a lock file of their own, and nobody gets them.
+/// targets of `fuzz` have a lock file of their own, and nobody gets them. Of what is given away, each package has a
+/// text that goes along.
 ///
 /// # Errors
 /// If cargo does not answer.
@@ -34,6 +35,7 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     tree.args(["tree", "--workspace", "--all-features", "--locked", "--color", "never"]);
     tree.args(["--prefix", "none", "--format", "{p}\t{l}"]).current_dir(checkout::root());
     breaches.extend(forbidden(&command::says(&mut tree)?));
+    breaches.extend(notices::lacking()?);
     Ok(())
 }
 
@@ -44,7 +46,7 @@ fn forbidden(tree: &str) -> BTreeSet<String> {
     let lines = lines.map(|line| line.strip_suffix(" (*)").unwrap_or(line));
     let packages = lines.map(|line| line.split_once('\t').unwrap_or((line, "")));
     packages
-        .filter(|(_, licence)| !is_permitted(licence))
+        .filter(|(_, licence)| !is_met_by(licence, &PERMITTED))
         .map(|(package, licence)| match licence {
             "" => format!("{package} names no licence"),
             _ => format!("{package} has a licence that is not among xtask/src/check/licences.rs: {licence}"),
@@ -52,36 +54,36 @@ fn forbidden(tree: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether an SPDX expression can be met by what is permitted. What is no such expression is not.
-fn is_permitted(expression: &str) -> bool {
+/// Whether an SPDX expression can be met by these licences. What is no such expression is not.
+pub fn is_met_by(expression: &str, by: &[&str]) -> bool {
     // Some crates still write `/` for OR.
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
-    any_of(&mut words) == Some(true) && words.next().is_none()
+    any_of(&mut words, by) == Some(true) && words.next().is_none()
 }
 
 type Words<'a> = Peekable<SplitWhitespace<'a>>;
 
-fn any_of(words: &mut Words<'_>) -> Option<bool> {
-    let mut is_met = all_of(words)?;
+fn any_of(words: &mut Words<'_>, by: &[&str]) -> Option<bool> {
+    let mut is_met = all_of(words, by)?;
     while words.next_if_eq(&"OR").is_some() {
-        is_met |= all_of(words)?;
+        is_met |= all_of(words, by)?;
     }
     Some(is_met)
 }
 
-fn all_of(words: &mut Words<'_>) -> Option<bool> {
-    let mut is_met = one(words)?;
+fn all_of(words: &mut Words<'_>, by: &[&str]) -> Option<bool> {
+    let mut is_met = one(words, by)?;
     while words.next_if_eq(&"AND").is_some() {
-        is_met &= one(words)?;
+        is_met &= one(words, by)?;
     }
     Some(is_met)
 }
 
-fn one(words: &mut Words<'_>) -> Option<bool> {
+fn one(words: &mut Words<'_>, by: &[&str]) -> Option<bool> {
     let word = words.next()?;
     if word == "(" {
-        let is_met = any_of(words)?;
+        let is_met = any_of(words, by)?;
         return (words.next()? == ")").then_some(is_met);
     }
     if [")", "AND", "OR", "WITH"].contains(&word) {
@@ -91,7 +93,7 @@ fn one(words: &mut Words<'_>) -> Option<bool> {
         Some(_) => format!("{word} WITH {}", words.next()?),
         None => word.to_owned(),
     };
-    Some(PERMITTED.contains(&name.as_str()))
+    Some(by.contains(&name.as_str()))
 }
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ mod tests {
             "Apache-2.0 WITH LLVM-exception",
             "GPL-2.0-only AND MIT OR Zlib",
         ] {
-            assert!(is_permitted(permitted), "{permitted}");
+            assert!(is_met_by(permitted, &PERMITTED), "{permitted}");
         }
         for not in [
             "",
@@ -145,7 +147,7 @@ mod tests {
             "MIT Zlib",
             "MIT OR AND",
         ] {
-            assert!(!is_permitted(not), "{not}");
+            assert!(!is_met_by(not, &PERMITTED), "{not}");
         }
     }
 }

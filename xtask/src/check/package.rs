@@ -1,6 +1,7 @@
-//! The Debian package: what it names is there, and what is to be installed is in it.
+//! The Debian package: what it names is there, what is to be installed is in it, and so is what its pages lead to.
 
-use crate::{checkout, deb};
+use super::links;
+use crate::{checkout, deb, notices};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,6 +32,7 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     let root = checkout::root();
     let (mut taken, mut installed) = (BTreeSet::new(), BTreeSet::new());
+    let mut pages = Vec::new();
     for asset in deb::assets()? {
         let files = asset.files()?;
         if files.is_empty() {
@@ -41,8 +43,19 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
                 breaches.push(format!("the Debian package has {} twice", asset.installed(&file)));
             }
             breaches.extend(misplaced(&file, &asset.installed(&file)));
+            if file.extension().is_some_and(|extension| extension == "md") {
+                pages.push((asset.installed(&file), file.clone()));
+            }
             taken.insert(file);
         }
+    }
+    for (page, file) in pages {
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        breaches.extend(lost(&page, &text, &installed));
+    }
+    let notices = format!("{PAGES}{}", notices::NAME);
+    if !installed.contains(&notices) {
+        breaches.push(format!("the Debian package has no {notices}: licences of what is linked ask for it"));
     }
     breaches.extend(not_kept(&installed, &deb::kept()?));
     for folder in WHOLE {
@@ -78,6 +91,36 @@ fn misplaced(file: &Path, installed: &str) -> Option<String> {
         .then(|| format!("the Debian package has {page} as {installed}: its links lead nowhere from there"))
 }
 
+/// Links of an installed page to what is not installed.
+fn lost(page: &str, text: &str, installed: &BTreeSet<String>) -> Vec<String> {
+    let is_there = |path: &str| {
+        let below = format!("{path}/");
+        installed.contains(path) || installed.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below))
+    };
+    let links = links::of(text).into_iter().filter(|link| !link.file.is_empty() && !link.file.contains("://"));
+    let lost = links.filter(|link| !is_there(&led_to(page, &link.file)));
+    lost.map(|link| {
+        format!("the Debian package has /{page}, whose line {} leads to {}, but not that", link.line, link.file)
+    })
+    .collect()
+}
+
+/// Where a link of a page leads, by their words alone.
+fn led_to(page: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = page.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// What is wrong with the files that an update leaves as their owner changed them: all below /etc, and no others.
 fn not_kept(installed: &BTreeSet<String>, kept: &[String]) -> Vec<String> {
     let lost = installed.iter().filter(|file| file.starts_with("etc/") && !kept.contains(file));
@@ -111,6 +154,16 @@ mod tests {
         assert_eq!(misplaced(&page, "usr/share/doc/thalweg/docs/guide/copy.md"), None);
         assert!(misplaced(&page, "usr/share/doc/thalweg/guide/copy.md").is_some());
         assert_eq!(misplaced(&checkout::root().join("packaging/etc/config.toml"), "etc/thalweg/"), None);
+    }
+
+    #[test]
+    fn a_link_of_an_installed_page_to_what_is_not_installed_is_a_breach() {
+        let installed = ["usr/share/doc/thalweg/docs/a.md", "usr/share/doc/thalweg/examples/run/run.py"];
+        let installed = BTreeSet::from(installed.map(str::to_owned));
+        let lost = |text: &str| lost("usr/share/doc/thalweg/docs/guide/b.md", text, &installed).len();
+        assert_eq!(lost("[a](../a.md#x) [b](https://c.d) [e](#f)\n[g](../../examples/run/run.py)"), 0);
+        assert_eq!(lost("[a](../../examples/run) [b](../../examples/)"), 0);
+        assert_eq!(lost("[a](../../bench/results/a.jsonl) [b](../../../thalweg/docs/c.md) [d](../../exam)"), 3);
     }
 
     #[test]

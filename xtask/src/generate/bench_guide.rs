@@ -2,6 +2,7 @@
 
 use crate::bench::stale;
 use crate::bench::tell::{self, Goal};
+use crate::checkout;
 use crate::generate::goals::{self, Judged};
 use crate::generate::results;
 use anyhow::Result;
@@ -113,7 +114,8 @@ fn source(results: &Results, path: &Path) -> String {
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();
     let void = results.void().map(|void| format!("; {void}")).unwrap_or_default();
     let stale = tell::stale_behind(stale::difference(results));
-    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{stale}{void}{cost}", path.display())
+    let published = format!("{}{}", checkout::PUBLISHED, path.display());
+    format!("{runs}, [{name}]({published}), {date}{commit}{weak}{stale}{void}{cost}")
 }
 
 /// By this share of what was measured the window law may be off, in the median.

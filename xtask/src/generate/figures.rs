@@ -3,6 +3,7 @@
 
 use crate::bench::suite::SUITES;
 use crate::bench::{record, stale, tell};
+use crate::checkout;
 use crate::generate::{bench_guide, results};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -67,10 +68,11 @@ const HEAD: &str = "\
 
 # The papers' figures, repeated here
 
-Drawn by `thalweg plot` from the result files in [bench/results](../../bench/results): raw samples, with the command \
-that repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings are \
-of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, stands \
-beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
+Drawn by `thalweg plot` from the result files in \
+[bench/results](https://github.com/thalweg/thalweg/blob/main/bench/results): raw samples, with the command that \
+repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings \
+are of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, \
+stands beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
 ";
 
 /// Pages and drawings, by their path.
@@ -110,8 +112,9 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         }
         let _ = writeln!(
             page,
-            "\nResult: [{0}](../../{0}){1}{2}{3}.",
+            "\nResult: [{0}]({1}{0}){2}{3}{4}.",
             path.display(),
+            checkout::PUBLISHED,
             tell::commit(about),
             tell::weak_behind(about),
             tell::stale_behind(differs(suite, results)),
