@@ -547,6 +547,12 @@ pub(crate) mod tests {
             self
         }
 
+        /// With a block that became complete before those that are there.
+        pub(crate) fn behind(mut self, number: u64, lines: &[&str]) -> Sample {
+            self.blocks.insert(0, (number, lines.iter().map(|line| (*line).to_owned()).collect()));
+            self
+        }
+
         /// Some of each kind, in two blocks that became complete in the other order.
         fn of_a_tree() -> Sample {
             let plain = "-  0  directory  done  .\n";

@@ -58,8 +58,6 @@ pub(super) enum Verdict {
     Link,
     Missing(String),
     Differs(String),
-    /// It has so many bytes, which are more: a later line may say so.
-    Longer(u64),
     /// Right kind and size, wrong content: it should have this digest.
     Damaged(String, Digest),
     Trouble(Failure),
@@ -72,7 +70,7 @@ impl Verdict {
             Verdict::Same => Some(Standing::Same),
             Verdict::Unknown | Verdict::Trouble(_) => Some(Standing::Unknown),
             Verdict::Unread => Some(Standing::Unread),
-            Verdict::Differs(_) | Verdict::Longer(_) | Verdict::Damaged(..) => Some(Standing::Differs),
+            Verdict::Differs(_) | Verdict::Damaged(..) => Some(Standing::Differs),
             Verdict::Link | Verdict::Missing(_) => None,
         }
     }
@@ -143,9 +141,6 @@ fn compare_entry(
         Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
         Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
     };
-    if expected == "file" && bytes > line.bytes {
-        return Verdict::Longer(bytes);
-    }
     if expected != "hardlink" && bytes != line.bytes {
         return Verdict::Differs(has_other_bytes(bytes, line));
     }
@@ -162,7 +157,7 @@ fn compare_entry(
     }
 }
 
-pub(super) fn has_other_bytes(bytes: u64, line: &Line) -> String {
+fn has_other_bytes(bytes: u64, line: &Line) -> String {
     let were = if line.bytes == 1 { "was" } else { "were" };
     format!("it has {}, and {} {were} copied", counted(bytes, "byte", "bytes"), line.bytes)
 }
