@@ -2,7 +2,7 @@
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
 //! 2. Every path of the receipt at the place, by the last of its lines; every file, or each that was drawn
-//!    ([`Sample`]), is read past the page cache and digested.
+//!    ([`Sample`]), is read past the page cache and digested, if it has the right size.
 //! 3. Hard links, which have no digest, are each a file (device and inode) of step 2, or have the content of one.
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
