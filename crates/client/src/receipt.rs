@@ -3,7 +3,7 @@
 //! The form of a receipt is that of [`receipt_file`]. It is written under a hidden name, made durable, and renamed:
 //! under its own name stands a whole receipt or none.
 
-use crate::receipt_file;
+use crate::receipt_file::{self, selection::Selected};
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
@@ -36,6 +36,8 @@ pub struct Asked {
     pub delete: bool,
     /// The part that it is of, if it is of one alone.
     pub part: Option<PartOf>,
+    /// Which names of the sources.
+    pub selected: Selected,
 }
 
 /// A receipt that is being written.
@@ -302,6 +304,9 @@ fn header(asked: &Asked) -> Value {
     if let Some(part) = asked.part {
         header["part"] = part.to_string().into();
     }
+    if let Some(header) = header.as_object_mut() {
+        header.extend(asked.selected.keys());
+    }
     header
 }
 
@@ -310,6 +315,11 @@ mod tests {
     use super::*;
     use crate::receipt_file::tests::Sample;
     use thalweg_wire::receipt::Block;
+
+    fn asked() -> Asked {
+        let (from, to, selected) = (vec!["a".into()], "b".into(), Selected::default());
+        Asked { from, to, compress: false, delete: false, part: None, selected }
+    }
 
     /// Somebody else made it beforehand, where all may write.
     #[test]
@@ -322,8 +332,7 @@ mod tests {
         for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
             std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
         }
-        let asked =
-            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
+        let asked = asked();
         let receipt = ReceiptFile::begin(&path, &asked).unwrap();
         drop(receipt.lines()());
         assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
@@ -335,8 +344,7 @@ mod tests {
     #[test]
     fn a_thread_of_an_earlier_attempt_writes_nothing_into_the_receipt_of_the_next() {
         let scratch = tempfile::tempdir().unwrap();
-        let asked =
-            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
+        let asked = asked();
         let receipt = ReceiptFile::begin(&scratch.path().join("out"), &asked).unwrap();
         let block = |line: &str| ReceiptPart::Block(Block { number: 0, lines: vec![line.to_owned()] });
         let mut late = receipt.lines()();
@@ -356,8 +364,7 @@ mod tests {
     #[test]
     fn a_receipt_that_the_copy_completes_has_its_name_then_and_is_completed_once() {
         let scratch = tempfile::tempdir().unwrap();
-        let asked =
-            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
+        let asked = asked();
         let agreed = Sample::new(&[]).agreed();
         let path = scratch.path().join("out");
         let receipt = ReceiptFile::begin(&path, &asked).unwrap();

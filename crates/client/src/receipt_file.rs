@@ -23,6 +23,9 @@ use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::{self, Line, Side, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, RelativePath, limits};
 
+/// Which names were asked for.
+pub mod selection;
+
 /// Version that is written.
 pub const VERSION: u64 = 1;
 /// A line with the longest path there can be, escaped twice, or with the digests of all parts of a file.
@@ -194,8 +197,8 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
-    /// An object of all that was signed beside the lines: `began`, `from` (a list), `to` and of a part `part` of the
-    /// header, and what the footer says in words. Texts are as they were written, and may hold anything.
+    /// An object of all that was signed beside the lines: `began`, `from` (a list), `to`, of a part `part`, and the keys
+    /// of a [`selection`] of the header, and what the footer says in words. Texts are as they were written, and may hold anything.
     pub words: Value,
 }
 
@@ -401,15 +404,16 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// From where a header says that it was copied, to where, and which part, if it was one. It is as it was signed, and
-/// may be of any form.
+/// From where a header says that it was copied, to where, which part, if it was one, and which names. It is as it was
+/// signed, and may be of any form.
 fn places(header: &Value) -> Map<String, Value> {
     let from = header.get("from").and_then(Value::as_array).into_iter().flatten();
     let from: Value = from.filter(|place| place.is_string()).cloned().collect();
     let to = header.get("to").filter(|place| place.is_string()).cloned().unwrap_or_default();
     let part = header.get("part").filter(|part| part.is_string()).cloned();
     let part = part.map(|part| ("part".to_owned(), part));
-    Map::from_iter([("from".to_owned(), from), ("to".to_owned(), to)].into_iter().chain(part))
+    let places = [("from".to_owned(), from), ("to".to_owned(), to)];
+    places.into_iter().chain(part).chain(selection::read(header)).collect()
 }
 
 fn closed((number, block): (u64, blake3::Hasher)) -> (u64, Digest) {
@@ -544,6 +548,12 @@ pub(crate) mod tests {
         /// With when the copy began, in seconds since 1970.
         pub(crate) fn that_began(mut self, seconds: u64) -> Sample {
             self.header = format!("{{\"began\":{seconds},\"thalweg_receipt\":{VERSION}}}");
+            self
+        }
+
+        /// With a block that became complete before those that are there.
+        pub(crate) fn behind(mut self, number: u64, lines: &[&str]) -> Sample {
+            self.blocks.insert(0, (number, lines.iter().map(|line| (*line).to_owned()).collect()));
             self
         }
 
@@ -774,6 +784,11 @@ pub(crate) mod tests {
             assert!(words[side].get("signed").is_none());
         }
         assert!(seal.has_one_signer());
+        assert!(selection::sentences(words).is_empty());
+        let rules = r#"{"count":1,"digest":"d","list":["- *.h5"]}"#;
+        sample.header = format!(r#"{{"rules":{rules},"thalweg_receipt":{VERSION}}}"#);
+        let words = sample.seal().words;
+        assert_eq!(selection::sentences(&words), ["names were left out by 1 rule: `- *.h5`"]);
         sample.header = format!(r#"{{"from":7,"thalweg_receipt":{VERSION},"to":["x"]}}"#);
         let words = sample.seal().words;
         assert_eq!((&words["from"], &words["to"]), (&json!([]), &Value::Null));

@@ -1,8 +1,8 @@
 //! Is what a receipt says still there?
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
-//! 2. Every entry of the receipt at the place; every file, or each that was drawn ([`Sample`]), is read past the page
-//!    cache and digested.
+//! 2. Every path of the receipt at the place, by the last of its lines; every file, or each that was drawn
+//!    ([`Sample`]), is read past the page cache and digested, if it has the right size.
 //! 3. Hard links, which have no digest, are each a file (device and inode) of step 2, or have the content of one.
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
@@ -19,14 +19,14 @@
 
 use crate::reach::Reach;
 use crate::receipt_file::Seal;
-use compare::{compare, has_other_bytes};
+use compare::compare;
 use damage::locate;
 use judge::Judge;
 use links::compare_links;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use superseded::{At, Superseded};
 use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
@@ -36,6 +36,9 @@ use thalweg_wire::{Kind, RelativePath};
 
 /// 1. The receipt, and its passes.
 mod receipt;
+
+/// Which lines are not the last of their path.
+mod superseded;
 
 /// 2. A line, and what stands at its path.
 mod compare;
@@ -105,7 +108,7 @@ pub type Tell<'a> = dyn FnMut(Told<'_>) + Send + 'a;
 /// What was found, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Entries of the receipt that were looked for.
+    /// Entries of the receipt that were looked for; a path that has several lines is one.
     pub entries: u64,
     /// Content bytes that have the digest of the receipt.
     pub bytes: u64,
@@ -239,20 +242,29 @@ fn compare_one<'a, 'b>(
     judge: Judge<'a, 'b>,
     stop: &Stop,
 ) -> Result<Judge<'a, 'b>> {
+    let superseded = Superseded::of(receipt, seal)?;
     let judge = Mutex::new(judge);
     let lines = Mutex::new(receipt.pass(seal)?);
+    let next_line = || -> Result<Option<(Line, At)>> {
+        let mut lines = lock(&lines);
+        let line = lines.next_line()?;
+        Ok(line.map(|line| (line, lines.at())))
+    };
     let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
     let work = || {
         loop {
             if stop.is_asked() {
                 return lock(&judge).stop(stopped());
             }
-            let next = lock(&lines).next_line();
-            let line = match next {
-                Ok(Some(line)) => line,
+            let (line, at) = match next_line() {
+                Ok(Some(next)) => next,
                 Ok(None) => return,
                 Err(failure) => return lock(&judge).stop(failure),
             };
+            if superseded.has(at) {
+                lock(&judge).pass_over(&line);
+                continue;
+            }
             if lock(&judge).has_looked_at(&line) {
                 continue;
             }
@@ -276,7 +288,6 @@ fn compare_one<'a, 'b>(
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     if judge.stopped.is_none() {
         lines.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).end()?;
-        compare_last_words(receipt, seal, &mut judge)?;
         compare_links(reach, is_single, seal, receipt, &mut judge)?;
         locate(reach, is_single, (receipt, seal), &mut judge)?;
     }
@@ -286,29 +297,42 @@ fn compare_one<'a, 'b>(
 /// Whether the place is the one entry of the receipts, whatever its name: a file, or another object of which one was
 /// copied alone. What leads to a directory is that directory, unless it is such a link.
 fn is_single(receipts: &[(&Receipt, &Seal)], reach: &Reach) -> Result<bool> {
-    let entries = receipts.iter().fold(0u64, |sum, (_, seal)| sum.saturating_add(seal.entries));
-    let alone = || -> Result<Option<(Line, &Seal)>> {
-        let Some((receipt, seal)) = receipts.iter().find(|(_, seal)| seal.entries == 1) else {
-            return Ok(None);
-        };
-        let line = receipt.pass(seal)?.next_line()?;
-        let line = line.filter(|line| line.path.depth() == 1 && line.kind != "directory");
-        Ok(line.map(|line| (line, *seal)))
-    };
-    match (reach.entry(b"")?.kind, entries) {
-        (Kind::File { .. }, 1) => Ok(true),
-        (Kind::File { .. }, _) => {
+    match (reach.entry(b"")?.kind, alone(receipts)?) {
+        (Kind::File { .. }, Some(_)) => Ok(true),
+        (Kind::File { .. }, None) => {
             let cause = "the receipt does not have one entry alone: name the directory that they are in";
             Err(Failure::new(FailureKind::Usage, VERIFY, cause))
         }
-        (Kind::Directory, 1) => match alone()?.filter(|(line, _)| line.kind == "symlink") {
-            Some((line, seal)) => is_link_renamed(seal, reach, &line),
-            None => Ok(false),
+        (_, None) => Ok(false),
+        (_, Some((line, _))) if line.path.depth() != 1 || line.kind == "directory" => Ok(false),
+        (Kind::Directory, Some((line, seal))) => match line.kind == "symlink" {
+            true => is_link_renamed(seal, reach, &line),
+            false => Ok(false),
         },
-        (Kind::Directory, _) => Ok(false),
-        (_, 1) => Ok(alone()?.is_some()),
-        _ => Ok(false),
+        (_, Some(_)) => Ok(true),
     }
+}
+
+/// The last line of the one path that the receipts have, and of which of them it is; `None` if they have none, or
+/// several.
+fn alone<'a>(receipts: &[(&Receipt, &'a Seal)]) -> Result<Option<(Line, &'a Seal)>> {
+    let mut with_lines = receipts.iter().filter(|(_, seal)| seal.entries > 0);
+    let (Some(&(receipt, seal)), None) = (with_lines.next(), with_lines.next()) else { return Ok(None) };
+    let mut pass = receipt.pass(seal)?;
+    let mut last: Option<(At, Line)> = None;
+    while let Some(line) = pass.next_line()? {
+        let at = pass.at();
+        let is_later = match &last {
+            Some((_, known)) if known.path != line.path => return Ok(None),
+            Some((known, _)) => at > *known,
+            None => true,
+        };
+        if is_later {
+            last = Some((at, line));
+        }
+    }
+    pass.end()?;
+    Ok(last.map(|(_, line)| (line, seal)))
 }
 
 /// Whether a place that leads to a directory is the link of this line under a new name: in the directory is none of its
@@ -322,27 +346,6 @@ fn is_link_renamed(seal: &Seal, reach: &Reach, line: &Line) -> Result<bool> {
     let made = u64::try_from(itself.evidence.ctime.seconds).unwrap_or(0);
     let is_late_enough = made.saturating_add(CLOCKS_APART_S) >= seal.began;
     Ok(is_late_enough && matches!(itself.kind, Kind::Symlink { .. }))
-}
-
-/// Of a file that grew after it was complete a stream states once more what it has: the last word counts.
-fn compare_last_words(receipt: &Receipt, seal: &Seal, judge: &mut Judge<'_, '_>) -> Result<()> {
-    let longer = std::mem::take(&mut judge.longer);
-    if longer.is_empty() {
-        return Ok(());
-    }
-    let (mut lines, mut last) = (receipt.pass(seal)?, BTreeMap::new());
-    while let Some(line) = lines.next_line()? {
-        if longer.contains_key(&line.path) {
-            last.insert(line.path.clone(), line);
-        }
-    }
-    lines.end()?;
-    for (path, line) in last {
-        if let Some(bytes) = longer.get(&path).filter(|bytes| **bytes > line.bytes) {
-            judge.differs(&path, &has_other_bytes(*bytes, &line));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -425,6 +428,57 @@ mod tests {
         let alone = receipts(scratch.path(), &[&[], &[&file]]);
         assert_eq!(counts(found_by(&alone, &place.join("c")).unwrap()), (1, 7, 0, Some(0)));
         assert_eq!(found_by(&both, &place.join("c")).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn of_however_many_files_that_were_stated_again_the_last_word_counts() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("place");
+        std::fs::create_dir(&place).unwrap();
+        let names: Vec<String> = (0..4097).map(|number| format!("file-{number}")).collect();
+        let line_of = |content: &str, name: &str| {
+            format!("{}  {}  file  done  {name}\n", blake3::hash(content.as_bytes()), content.len())
+        };
+        let mut lines = Vec::new();
+        for content in ["first", "first and second"] {
+            lines.extend(names.iter().map(|name| line_of(content, name)));
+        }
+        // Of one size, and a smaller one.
+        for (name, contents) in [("as-large", ["CONTENT", "content"]), ("smaller", ["content", "less"])] {
+            std::fs::write(place.join(name), contents[1]).unwrap();
+            lines.extend(contents.map(|content| line_of(content, name)));
+        }
+        for name in &names {
+            std::fs::write(place.join(name), "first and second").unwrap();
+        }
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let receipts = receipts(scratch.path(), &[&lines[..]]);
+        let found = found_by(&receipts, &place).unwrap();
+        assert!(found.is_whole() && found.extra == Some(0), "{found:?}");
+        assert_eq!((found.entries, found.bytes), (4099, 4097 * 16 + 7 + 4));
+        // What has the content of an earlier line is damaged.
+        std::fs::write(place.join("as-large"), "CONTENT").unwrap();
+        std::fs::write(place.join("file-7"), "first").unwrap();
+        let found = found_by(&receipts, &place).unwrap();
+        assert_eq!((found.differing, found.missing, found.entries), (2, 0, 4099));
+    }
+
+    #[test]
+    fn a_file_that_has_several_lines_is_one_entry_and_is_verified_under_a_new_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("renamed");
+        std::fs::write(&place, "first and second").unwrap();
+        let line_of = |content: &str, name: &str| {
+            format!("{}  {}  file  done  {name}\n", blake3::hash(content.as_bytes()), content.len())
+        };
+        let [first, last, other] = [("first", "a"), ("first and second", "a"), ("first", "b")]
+            .map(|(content, name)| line_of(content, name));
+        let one = receipts(scratch.path(), &[&[&first, &last]]);
+        let found = found_by(&one, &place).unwrap();
+        assert!(found.is_whole(), "{found:?}");
+        assert_eq!((found.entries, found.bytes), (1, 16));
+        let several = receipts(scratch.path(), &[&[&first, &last, &other]]);
+        assert_eq!(found_by(&several, &place).unwrap_err().kind, FailureKind::Usage);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use thalweg_client::job::Asked;
 use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
+use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -118,7 +119,10 @@ fn copied(
     let congestion = reaching.congestion(job.is_push())?;
     wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {
-        Some(path) => Some(ReceiptFile::begin(path, &header(places, options, part))?),
+        Some(path) => {
+            let selected = Selected::of(&wishes.selection);
+            Some(ReceiptFile::begin(path, &header(places, options, (part, selected)))?)
+        }
         None => None,
     };
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
@@ -174,11 +178,22 @@ fn part(options: &CopyOptions) -> Result<Option<PartOf>> {
     }
 }
 
-fn header(places: &[OsString], options: &CopyOptions, part: Option<PartOf>) -> receipt::Asked {
+fn header(
+    places: &[OsString],
+    options: &CopyOptions,
+    (part, selected): (Option<PartOf>, Selected),
+) -> receipt::Asked {
     let shown: Vec<String> =
         places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = shown.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked { from, to, compress: options.compress, delete: options.delete_max.is_some(), part }
+    receipt::Asked {
+        from,
+        to,
+        compress: options.compress,
+        delete: options.delete_max.is_some(),
+        part,
+        selected,
+    }
 }
 
 fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {

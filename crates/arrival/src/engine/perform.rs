@@ -21,6 +21,7 @@ use thalweg_client::job::Asked;
 use thalweg_client::place::Place;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::receipt_file::selection::Selected;
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::EXCLUDED_BY;
@@ -169,6 +170,7 @@ impl Driver<'_> {
             compress: wishes.movement.asked.compress,
             delete: false,
             part: None,
+            selected: Selected::of(&wishes.selection),
         };
         let scanner = &self.watch.scanner;
         let mut brought = match scanner.kind {

@@ -21,6 +21,7 @@ use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
 use thalweg_client::options::memory;
 use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::receipt_file::selection::Selected;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::client::LinkSettings;
@@ -160,7 +161,7 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
     let of_part = |number: usize| receipt_at(args, number, works.len()).filter(|_| is_shared);
     let earlier = Earlier::find((1..=works.len()).filter_map(of_part));
-    let receipts = begin_receipts(args, &works)?;
+    let receipts = begin_receipts(args, &wishes.selection, &works)?;
     let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
     let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
     let awaited = elsewhere.map(|(number, _)| number).collect();
@@ -257,11 +258,15 @@ fn reach_all(
 }
 
 /// The receipt of each copy that ends or begins here, if one is asked for: that of another is written there.
-fn begin_receipts(args: &CopyArgs, works: &[Result<Work>]) -> Result<Vec<Option<ReceiptFile>>> {
+fn begin_receipts(
+    args: &CopyArgs,
+    selection: &Selection,
+    works: &[Result<Work>],
+) -> Result<Vec<Option<ReceiptFile>>> {
     let begin = |(work, number): (&Result<Work>, usize)| {
         let part = work.as_ref().ok().and_then(Work::own_part);
         let path = part.zip(receipt_at(args, number, works.len()));
-        path.map(|(part, path)| ReceiptFile::begin(&path, &header(args, part))).transpose()
+        path.map(|(part, path)| ReceiptFile::begin(&path, &header(args, selection, part))).transpose()
     };
     works.iter().zip(1..).map(begin).collect()
 }
@@ -482,11 +487,12 @@ impl Done {
     }
 }
 
-fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
+fn header(args: &CopyArgs, selection: &Selection, part: Option<PartOf>) -> receipt::Asked {
     let places: Vec<String> =
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked { from, to, compress: args.knobs.compress, delete: args.delete, part }
+    let selected = Selected::of(selection);
+    receipt::Asked { from, to, compress: args.knobs.compress, delete: args.delete, part, selected }
 }
 
 /// Why a ticket for the destination is refused.

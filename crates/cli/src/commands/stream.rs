@@ -15,6 +15,7 @@ use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::far_movers::{FarMovers, Whom};
 use thalweg_client::options::congestion;
 use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::stream::{self, End, Ends, Report};
 use thalweg_client::{events, identity};
 use thalweg_mover::event::{self, Event};
@@ -92,8 +93,9 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
 
 fn begin_receipt(args: &StreamArgs, [from, to]: &[String; 2]) -> Result<Option<ReceiptFile>> {
     let asked = || {
-        let (from, to) = (vec![from.clone()], to.clone());
-        receipt::Asked { from, to, compress: false, delete: false, part: None }
+        // All of a source streams.
+        let (from, to, selected) = (vec![from.clone()], to.clone(), Selected::default());
+        receipt::Asked { from, to, compress: false, delete: false, part: None, selected }
     };
     args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()
 }

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_client::reach::Reach;
-use thalweg_client::receipt_file::Seal;
+use thalweg_client::receipt_file::{Seal, selection};
 use thalweg_client::verify::{self, Expected, Found, Parts, Receipt, Sample, Sampled, Told, Unlisted};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
@@ -171,6 +171,7 @@ fn lines(seal: &Seal) -> Vec<String> {
         let place = format!("{}{}", export.unwrap_or_default(), Escaped(path));
         lines.push(format!("written to `{place}`, as the receiver says"));
     }
+    lines.extend(selection::sentences(&seal.words));
     lines.push(format!(
         "{}: {} done, {} unchanged, {} skipped, {} failed, {} deleted; --verify {}, --check {}",
         units::entries(seal.entries),

@@ -81,6 +81,57 @@ fn what_a_receipt_certifies_is_told_with_and_without_a_place() {
     assert_eq!(scratch.run([Path::new("verify"), Path::new("--show"), &receipt, &to]).status.code(), Some(1));
 }
 
+/// Names that were left out are in no line and no total: nothing else tells such a receipt from one of the whole tree.
+#[test]
+fn a_receipt_of_some_of_a_tree_says_what_left_out_the_rest() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a.txt", "b.h5", "c.h5"] {
+        std::fs::write(scratch.path("from").join(name), name).unwrap();
+    }
+    std::fs::write(scratch.path("list"), "a.txt\nb.h5\n").unwrap();
+    let (from, list) = (scratch.path("from/").display().to_string(), scratch.path("list"));
+    let list = list.display().to_string();
+    // What a receipt of such a copy says to people, with and without a place, and to programs.
+    let told = |name: &str, options: &[&str]| {
+        let (receipt, to) = (scratch.path(&format!("{name}.receipt")), scratch.path(name));
+        let [shown, into] = [&receipt, &to].map(|path| path.display().to_string());
+        let places = ["--receipt", &shown, &from, &into];
+        scratch.ok(["cp"].iter().chain(options).chain(&places));
+        let (code, out, err) = verify(&scratch, &receipt, &to, &["--strict"]);
+        assert!(code == 0 && out.starts_with("verified: "), "{out}{err}");
+        let (_, json, _) = verify(&scratch, &receipt, &to, &["--json"]);
+        let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        let shown = scratch.ok([Path::new("verify"), Path::new("--show"), &receipt]);
+        (err, shown, last["receipt"].clone())
+    };
+    let rules = ["--include", "/b.h5", "--exclude", "*.h5"];
+    let (verified, shown, words) = told("ruled", &rules);
+    let sentence = "names were left out by 2 rules: `+ /b.h5`, `- *.h5`";
+    assert!(verified.contains(sentence) && shown.contains(sentence), "{verified}{shown}");
+    assert_eq!(words["rules"]["list"], serde_json::json!(["+ /b.h5", "- *.h5"]), "{words}");
+    let (verified, shown, words) = told("listed", &["--files-from", &list, "-x", "-L"]);
+    for sentence in ["nothing but a list of 2 names", "other file systems", "links were followed"] {
+        assert!(verified.contains(sentence) && shown.contains(sentence), "{verified}{shown}");
+    }
+    let digest = blake3::hash(b"a.txt\0b.h5\0").to_hex();
+    assert_eq!(words["names"]["digest"], digest.as_str(), "{words}");
+    // Of the whole tree there is no such word.
+    let (verified, shown, words) = told("whole", &[]);
+    for sentence in ["names were left out", "nothing but a list", "other file systems", "links were followed"] {
+        assert!(!verified.contains(sentence) && !shown.contains(sentence), "{verified}{shown}");
+    }
+    for key in ["rules", "names", "one_file_system", "follow_links"] {
+        assert!(words.get(key).is_none(), "{words}");
+    }
+    // It is signed.
+    let receipt = scratch.path("ruled.receipt");
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    assert!(text.contains("\"- *.h5\""), "{text}");
+    std::fs::write(&receipt, text.replacen("\"- *.h5\"", "\"- *.h6\"", 1)).unwrap();
+    assert_eq!(verify(&scratch, &receipt, &scratch.path("ruled"), &[]).0, 4);
+}
+
 /// What an auditor has to be given: never a key.
 #[test]
 fn identity_prints_the_certificate_and_fingerprint_that_receipts_name_and_no_key() {

@@ -3,7 +3,7 @@
 use super::sample::Sample;
 use crate::reach::Reach;
 use thalweg_mover::endpoint::local::survey::DigestAs;
-use thalweg_mover::failure::{Failure, FailureKind, counted};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::{Line, digest_of_target};
 use thalweg_wire::{Digest, Entry, Kind};
@@ -58,8 +58,6 @@ pub(super) enum Verdict {
     Link,
     Missing(String),
     Differs(String),
-    /// It has so many bytes, which are more: a later line may say so.
-    Longer(u64),
     /// Right kind and size, wrong content: it should have this digest.
     Damaged(String, Digest),
     Trouble(Failure),
@@ -72,7 +70,7 @@ impl Verdict {
             Verdict::Same => Some(Standing::Same),
             Verdict::Unknown | Verdict::Trouble(_) => Some(Standing::Unknown),
             Verdict::Unread => Some(Standing::Unread),
-            Verdict::Differs(_) | Verdict::Longer(_) | Verdict::Damaged(..) => Some(Standing::Differs),
+            Verdict::Differs(_) | Verdict::Damaged(..) => Some(Standing::Differs),
             Verdict::Link | Verdict::Missing(_) => None,
         }
     }
@@ -92,7 +90,10 @@ pub(super) fn compare(
         false => reach.entry(path),
     };
     match looked {
-        Ok(entry) => (compare_entry(reach, path, &entry, line, segment_bytes, sample), Seen::of(&entry)),
+        Ok(entry) => {
+            let digest_of = |how| reach.below(path).digest_of_file(how);
+            (compare_entry(&digest_of, &entry, line, segment_bytes, sample), Seen::of(&entry))
+        }
         Err(failure) if failure.kind == FailureKind::NotFound => {
             (Verdict::Missing(failure.cause), Seen::NOTHING)
         }
@@ -100,9 +101,11 @@ pub(super) fn compare(
     }
 }
 
+/// Bytes and digest of what stands there.
+type DigestOf<'a> = &'a dyn Fn(DigestAs) -> Result<(u64, Digest)>;
+
 fn compare_entry(
-    reach: &Reach,
-    path: &[u8],
+    digest_of: DigestOf<'_>,
     entry: &Entry,
     line: &Line,
     segment_bytes: u64,
@@ -134,8 +137,12 @@ fn compare_entry(
     if expected == "hardlink" && line.digest.is_none() {
         return Verdict::Link;
     }
+    // What has another size differs, whatever is in it: a large file is not read to its end to say so.
+    if expected != "hardlink" && entry.evidence.size != line.bytes {
+        return Verdict::Differs(has_other_bytes(entry.evidence.size, line));
+    }
     let is_read = sample.is_none_or(|sample| sample.reads(line));
-    let digested = is_read.then(|| reach.below(path).digest_of_file(how)).transpose();
+    let digested = is_read.then(|| digest_of(how)).transpose();
     let (bytes, digest) = match digested {
         Ok(Some((bytes, digest))) => (bytes, Some(digest)),
         Ok(None) => (entry.evidence.size, None),
@@ -143,9 +150,7 @@ fn compare_entry(
         Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
         Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
     };
-    if expected == "file" && bytes > line.bytes {
-        return Verdict::Longer(bytes);
-    }
+    // Since it was looked at.
     if expected != "hardlink" && bytes != line.bytes {
         return Verdict::Differs(has_other_bytes(bytes, line));
     }
@@ -162,7 +167,7 @@ fn compare_entry(
     }
 }
 
-pub(super) fn has_other_bytes(bytes: u64, line: &Line) -> String {
+fn has_other_bytes(bytes: u64, line: &Line) -> String {
     let were = if line.bytes == 1 { "was" } else { "were" };
     format!("it has {}, and {} {were} copied", counted(bytes, "byte", "bytes"), line.bytes)
 }
@@ -172,4 +177,42 @@ pub(super) fn short(bytes: &[u8]) -> [u8; 16] {
     let mut short = [0; 16];
     short.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::{EntryId, Evidence, RelativePath};
+
+    #[test]
+    fn of_a_file_that_has_another_size_nothing_is_read() {
+        let path = RelativePath::new(b"large".to_vec()).unwrap();
+        let entry_of = |size: u64| Entry {
+            id: EntryId(0),
+            path: path.clone(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size, ..Evidence::default() },
+            xattrs: Vec::new(),
+        };
+        let digest = Digest([7; 32]);
+        for kind in ["file", "file-marked-holes"] {
+            let line = Line { digest: Some(digest), bytes: 10, kind: kind.to_owned(), path: path.clone() };
+            let never = |_: DigestAs| -> Result<(u64, Digest)> { panic!("it is read") };
+            for (size, why) in [(9, "it has 9 bytes, and 10 were copied"), (11, "it has 11 bytes")] {
+                match compare_entry(&never, &entry_of(size), &line, 64 << 10, None) {
+                    Verdict::Differs(told) => assert!(told.starts_with(why), "{told}"),
+                    _ => panic!("{kind} of {size} bytes"),
+                }
+            }
+            let same = |_: DigestAs| -> Result<(u64, Digest)> { Ok((10, digest)) };
+            assert!(matches!(compare_entry(&same, &entry_of(10), &line, 64 << 10, None), Verdict::Same));
+            // It grew since it was looked at.
+            let grown = |_: DigestAs| -> Result<(u64, Digest)> { Ok((11, digest)) };
+            let verdict = compare_entry(&grown, &entry_of(10), &line, 64 << 10, None);
+            assert!(matches!(verdict, Verdict::Differs(_)), "{kind}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Counts what was found of each line, tells it, and keeps what a later pass has to look at.
 
-use super::compare::{Identity, Seen, Standing, UNTOLD, Verdict, has_other_bytes, short};
+use super::compare::{Identity, Seen, Standing, UNTOLD, Verdict, short};
 use super::sample::{Sample, Sampled};
 use super::{Found, Tell, Told};
 use crate::receipt_file::Seal;
@@ -25,8 +25,6 @@ pub(super) struct Judge<'a, 'b> {
     pub(super) found: Found,
     /// Of which files content is read, if not of all.
     sample: Option<&'a Sample>,
-    /// Files that have more than a line says, and how much.
-    pub(super) longer: BTreeMap<RelativePath, u64>,
     /// Files with wrong content, and what they should have: bytes and digest.
     pub(super) damaged: HashMap<RelativePath, (u64, Digest)>,
     /// What was found of the files, and of links, FIFOs and devices; only for a receipt with hard links.
@@ -47,7 +45,6 @@ impl<'a, 'b> Judge<'a, 'b> {
             is_away: false,
             found: Found { extra: strict.then_some(0), ..Found::default() },
             sample: None,
-            longer: BTreeMap::new(),
             damaged: HashMap::new(),
             files: None,
             bare: HashSet::new(),
@@ -64,7 +61,6 @@ impl<'a, 'b> Judge<'a, 'b> {
     pub(super) fn on(mut self, seal: &Seal) -> Self {
         self.found.failed = self.found.failed.saturating_add(seal.failed);
         self.found.skipped = self.found.skipped.saturating_add(seal.skipped);
-        self.longer.clear();
         self.damaged.clear();
         self.bare.clear();
         self.links.clear();
@@ -87,6 +83,11 @@ impl<'a, 'b> Judge<'a, 'b> {
     pub(super) fn reading(mut self, sample: Option<&'a Sample>) -> Self {
         self.found.sampled = sample.map(|sample| Sampled { files: 0, bytes: 0, ..sample.drawn });
         Judge { sample, ..self }
+    }
+
+    /// A later line says what is there.
+    pub(super) fn pass_over(&mut self, line: &Line) {
+        (self.tell)(Told::Looked(line.bytes));
     }
 
     /// False: stop.
@@ -115,15 +116,10 @@ impl<'a, 'b> Judge<'a, 'b> {
             && matches!(verdict, Verdict::Same | Verdict::Damaged(..))
             && sample.has(line)
         {
-            // A file that is in the receipt twice was drawn as one.
-            read.files = sample.drawn.files.min(read.files + 1);
-            read.bytes = sample.drawn.bytes.min(read.bytes.saturating_add(line.bytes));
+            read.files += 1;
+            read.bytes = read.bytes.saturating_add(line.bytes);
         }
         match verdict {
-            Verdict::Longer(bytes) if self.longer.len() < LOCATED_MAX => {
-                self.longer.insert(line.path.clone(), bytes);
-            }
-            Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
             Verdict::Same => self.found.bytes += line.bytes,
             Verdict::Unread => {}
             Verdict::Unknown => self.found.without_digest += 1,

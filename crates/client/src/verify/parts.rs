@@ -1,6 +1,6 @@
 //! Of which parts of a copy receipts are that are named together, and whether they can be of one copy.
 
-use crate::receipt_file::Seal;
+use crate::receipt_file::{Seal, selection};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use thalweg_mover::failure::counted;
@@ -41,7 +41,7 @@ impl Parts {
 }
 
 /// Why receipts, of which one at least is of a part, may not be of one copy, each in a sentence. It is the word of who
-/// wrote them: from where, to where and when.
+/// wrote them: from where, to where, when, and which names.
 pub fn doubts_together(seals: &[&Seal]) -> Vec<String> {
     if seals.iter().all(|seal| part_of(seal).is_none()) {
         return Vec::new();
@@ -57,6 +57,13 @@ pub fn doubts_together(seals: &[&Seal]) -> Vec<String> {
     let first = places.next();
     if places.any(|other| Some(other) != first) {
         let why = "these receipts do not name the same places: one may be of another copy";
+        doubts.push(why.to_owned());
+    }
+    let selected = |seal: &Seal| selection::KEYS.map(|key| seal.words.get(key).cloned());
+    let mut each = seals.iter().map(|seal| selected(seal));
+    let first = each.next();
+    if each.any(|other| Some(other) != first) {
+        let why = "these receipts do not leave out the same names: one may be of another copy";
         doubts.push(why.to_owned());
     }
     doubts
@@ -160,6 +167,10 @@ mod tests {
         assert_eq!(doubts(&[("w", "y", 0), ("x", "y", 0)], part), 1);
         assert_eq!(doubts(&[("x", "y", 0), ("x", "y", BEGAN_APART_S + 1)], part), 1);
         assert_eq!(doubts(&[("w", "y", 0), ("x", "y", 1 << 40)], part), 2);
+        let rules = serde_json::json!({ "part": "2/2", "rules": { "count": 1, "digest": "d" } });
+        let filtered = [seal(serde_json::json!({ "part": "1/2" }), 0), seal(rules, 0)];
+        assert_eq!(doubts_together(&[&filtered[0], &filtered[1]]).len(), 1);
+        assert_eq!(doubts_together(&[&filtered[1], &filtered[1]]).len(), 0);
         // Of those of other copies nobody says that they are one.
         assert_eq!(doubts(&[("w", "y", 0), ("x", "y", 1 << 40)], None), 0);
     }

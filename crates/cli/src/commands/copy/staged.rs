@@ -85,8 +85,8 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let _listens = running::listen(&state, &wishes.movement.rate);
 
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(super::STOPPING))?;
-    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &super::header(args, None)));
-    let receipt = receipt.transpose()?;
+    let header = super::header(args, &wishes.selection, None);
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &header)).transpose()?;
     let meter: Arc<Meter> = Arc::default();
     meter.came(0);
     let teller = Arc::new(Teller::start(args, std::slice::from_ref(&meter), BTreeSet::new())?);
