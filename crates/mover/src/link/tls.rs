@@ -247,7 +247,7 @@ impl Connection {
     /// Client: sends `hello` and reads the answer, within `deadline` for both.
     ///
     /// # Errors
-    /// `Protocol` if there is no version in common or the answer does not fit the hello, `Busy` if the server has too
+    /// `Protocol` if there is no version in common or the answer does not fit the hello, its cipher too, `Busy` if the server has too
     /// many sessions, `NotFound` if it does not know the session; else as [`Connection::read_exact`].
     pub fn hello(&mut self, hello: &Hello, deadline: Duration) -> Result<ServerHello> {
         let until = Until::after(deadline);
@@ -282,6 +282,9 @@ impl Connection {
         }
         if hello::negotiate(hello.versions, answer.versions) != Some(answer.version) {
             return Err(protocol("the peer chose a version that is not the highest in common"));
+        }
+        if answer.cipher != hello.cipher {
+            return Err(protocol(&other_cipher(answer.cipher, hello.cipher)));
         }
         match hello.purpose {
             Purpose::Control if answer.session == [0; 16] => Err(protocol("the peer gave no session")),
@@ -777,6 +780,18 @@ fn ended(operation: &str) -> Failure {
 
 fn unusable(error: &rustls::Error) -> Failure {
     Failure::new(FailureKind::Usage, "set up TLS", error)
+}
+
+/// Nobody who wants TLS records, or a longer key, gets something else without a word.
+fn other_cipher(theirs: hello::Cipher, ours: hello::Cipher) -> String {
+    let word = |cipher| match cipher {
+        hello::Cipher::Aes128Gcm => "aes128",
+        hello::Cipher::Aes256Gcm => "aes256",
+        hello::Cipher::ChaCha20Poly1305 => "chacha20",
+        hello::Cipher::Tls => "tls",
+    };
+    let (theirs, ours) = (word(theirs), word(ours));
+    format!("the peer chose the cipher {theirs} where {ours} was asked for; `--cipher {theirs}` asks for that")
 }
 
 /// For both ends: which side to update.

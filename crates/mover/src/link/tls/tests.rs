@@ -393,6 +393,8 @@ fn answers_that_do_not_fit_the_hello_are_refused() {
         (control, ServerHello { version: 2, ..good }, FailureKind::Protocol),
         (control, ServerHello { version: 0, ..good }, FailureKind::Protocol),
         (control, ServerHello { version: 1, versions: (2, 3), ..good }, FailureKind::Protocol),
+        (control, ServerHello { cipher: Cipher::Aes256Gcm, ..good }, FailureKind::Protocol),
+        (stream, ServerHello { cipher: Cipher::Tls, ..good }, FailureKind::Protocol),
         (control, ServerHello { answer: Answer::Busy, ..good }, FailureKind::Busy),
         (stream, ServerHello { answer: Answer::UnknownSession, ..good }, FailureKind::NotFound),
     ] {
