@@ -101,7 +101,7 @@ impl Connect for SlowLogin {
 fn a_login_that_carries_a_connection_takes_none_of_the_time_of_what_comes_after_it() {
     let settings = LinkSettings { stall_timeout: Duration::from_secs(2), ..LinkSettings::default() };
     let (connect, tls) = (Arc::new(SlowLogin), our_client_config());
-    Client::connect(connect, tls, "localhost", settings, event::nobody()).map(drop).unwrap();
+    Client::connect(connect, tls, settings, event::nobody()).map(drop).unwrap();
 }
 
 /// Its server answers every hello with sealed frames.
@@ -123,7 +123,7 @@ impl Connect for Sealing {
 fn a_server_that_chooses_another_cipher_than_was_asked_for_is_left() {
     let connect = |cipher| {
         let settings = LinkSettings { cipher, ..LinkSettings::default() };
-        Client::connect(Arc::new(Sealing), our_client_config(), "localhost", settings, event::nobody())
+        Client::connect(Arc::new(Sealing), our_client_config(), settings, event::nobody())
     };
     connect(Cipher::Aes128Gcm).map(drop).unwrap();
     for (cipher, word) in [(Cipher::Tls, "tls"), (Cipher::Aes256Gcm, "aes256")] {
@@ -487,7 +487,7 @@ impl Connect for Tokenless {
 #[test]
 fn nobody_is_dialled_before_there_is_a_token_to_show_them() {
     let (connect, settings) = (Arc::new(Tokenless), LinkSettings::default());
-    let failed = Client::connect(connect, our_client_config(), "localhost", settings, event::nobody());
+    let failed = Client::connect(connect, our_client_config(), settings, event::nobody());
     assert_eq!(failed.err().map(|why| why.cause).as_deref(), Some("the provider is slow"));
 }
 
@@ -498,7 +498,6 @@ fn a_token_that_is_not_taken_where_another_was_is_not_shown_again() {
     let dialler = Dialler {
         connect: Arc::new(TcpConnect::new(Vec::new()).showing(Some(source.clone()))),
         tls: our_client_config(),
-        server_name: "localhost".to_owned(),
         settings: LinkSettings::default(),
         events: event::nobody(),
         told_tls: AtomicBool::new(false),
