@@ -447,7 +447,7 @@ impl InProcess {
         let identity = ticket.identity().unwrap();
         let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server)).unwrap();
         let connect = Arc::new(TcpConnect::new(vec![site.daemon.address()]));
-        InProcess { far: Arc::new(FarMover::new(connect, tls, "thalweg")), identity }
+        InProcess { far: Arc::new(FarMover::new(connect, tls)), identity }
     }
 
     /// A push or a pull: its report, and the notes that it made.

@@ -230,7 +230,7 @@ fn a_pull_is_tuned_without_a_congestion_control_that_is_not_permitted_any_more()
     let tls = client_config(&ticket.identity().unwrap(), &ServerTrust::Pinned(ticket.server)).unwrap();
     let connect = Arc::new(TcpConnect::new(vec![daemon.address()]));
     let place = Place { export: Some("data".into()), path: Vec::new() };
-    let from = Source::Far(Arc::new(FarMover::new(connect, tls, "thalweg")), vec![place]);
+    let from = Source::Far(Arc::new(FarMover::new(connect, tls)), vec![place]);
     let found = Tuned { congestion: Some("nonesuch".into()), depth: Some(8), ..Tuned::default() };
     identity::state_directory(Some(&state)).unwrap();
     assert!(Profiles::tuned(&state, &from, &To::Local(to.clone()), &ByHand::default(), Some(found)));

@@ -36,7 +36,7 @@ fn client_hello() -> Vec<u8> {
     let identity = Identity::generate("stranger").unwrap();
     let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
     let dialling =
-        std::thread::spawn(move || drop(Connection::connect(ours.into(), tls, "x", Duration::from_secs(1))));
+        std::thread::spawn(move || drop(Connection::connect(ours.into(), tls, Duration::from_secs(1))));
     let mut bytes = vec![0; 16 << 10];
     let mut theirs = theirs;
     let read = theirs.read(&mut bytes).unwrap();

@@ -463,7 +463,7 @@ fn daemon(address: &str, pass: Option<Pass>, how: &How) -> Result<Reached> {
         TICKET => of_ticket.clone(),
         _ => vec![via.clone()],
     });
-    let far = FarMover::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
+    let far = FarMover::new(connect, tls).spread(via.collect(), how.bind.clone())?;
     Ok(Reached { far: Arc::new(far) })
 }
 
@@ -579,6 +579,6 @@ mod tests {
         let identity = Identity::generate("somebody").unwrap();
         let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
         let connect = Arc::new(TcpConnect::new(vec!["a:1".to_owned()]));
-        Reached { far: Arc::new(FarMover::new(connect, tls, "thalweg")) }
+        Reached { far: Arc::new(FarMover::new(connect, tls)) }
     }
 }

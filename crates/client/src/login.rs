@@ -450,21 +450,24 @@ impl TakenBack {
     }
 }
 
-/// The token of the first account that has one, and its issuer. A login that is over keeps none from a good one.
+/// The token of the first account that has one, and its issuer. A login that is over, or whose provider does not answer,
+/// keeps none from a good one.
 ///
 /// # Errors
-/// If none has one, of the first that should have.
+/// If none has one, of the first that should have: rather of one that may have one again than of one that is over, since
+/// who waits for a token tries again then. `Stopped` at once.
 pub(crate) fn first_token(accounts: &[Account]) -> Result<Option<(Token, &str)>> {
-    let mut over = None;
+    let (mut failed, mut over) = (None, None);
     for account in accounts {
         match account.token() {
             Ok(Some(token)) => return Ok(Some((token, account.issuer()))),
             Ok(None) => {}
+            Err(failure) if failure.kind == FailureKind::Stopped => return Err(failure),
             Err(failure) if failure.reason == Reason::TokenNotTaken => over = over.or(Some(failure)),
-            Err(failure) => return Err(failure),
+            Err(failure) => failed = failed.or(Some(failure)),
         }
     }
-    over.map_or(Ok(None), Err)
+    failed.or(over).map_or(Ok(None), Err)
 }
 
 /// Where a token is that counts before any login, if there is one: in a variable or a file.

@@ -626,7 +626,7 @@ mod tests {
         let us = Identity::generate("somebody").unwrap();
         let tls = client_config(&us, &ServerTrust::Pinned(us.fingerprint())).unwrap();
         let connect = TcpConnect::new(vec!["host".to_owned()]);
-        let far = Arc::new(FarMover::new(Arc::new(connect), tls, "thalweg"));
+        let far = Arc::new(FarMover::new(Arc::new(connect), tls));
         let of = |export: Option<&str>, path: &str| {
             let place = WirePlace { export: export.map(str::to_owned), path: path.as_bytes().to_vec() };
             profiles.key(&From::Zero(1), &To::Far(far.clone(), place), &ByHand::default())

@@ -1,13 +1,15 @@
 //! Files that appear whole: written under a hidden name beside their own, then renamed.
 //!
-//! 1. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no
-//!    link is followed.
-//! 2. It is written; [`Durability::Synced`]: synced.
-//! 3. It gets its name; [`Durability::Synced`]: the directory is synced.
+//! 1. What a process that was killed left of such a file is removed: see `sweep`.
+//! 2. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no
+//!    link is followed. It is locked as long as it is written, so that nobody takes it for one that was left.
+//! 3. It is written; [`Durability::Synced`]: synced.
+//! 4. It gets its name; [`Durability::Synced`]: the directory is synced.
 //!
 //! At every moment the name leads to the old file or to the whole new one. A link of that name is replaced and not
 //! followed; the mode and the owner of what was there are not kept. A device, a FIFO or a socket is refused, and a link
-//! to one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file.
+//! to one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file to the
+//! next one that writes a file of this name there.
 
 use std::fmt;
 use std::fs::File;
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::{Dir, Replace, invalid};
+use crate::{Dir, Kind, Replace, invalid, user};
 
 /// Opens such a file to be read. It never waits, as for the writer of a FIFO, and never reads a device: what is no
 /// regular file is refused.
@@ -70,6 +72,9 @@ pub struct AtomicFile {
 const NAMES_MAX: usize = 16;
 /// Bytes of the name that are in the hidden one, which has 18 more and may have 255.
 const SHOWN_BYTES_MAX: usize = 200;
+/// Names of a directory that are looked at for what was left: a listing of more would take longer than most writing
+/// does, above all where the directory is far.
+const LOOKED_MAX: usize = 16 << 10;
 
 impl AtomicFile {
     /// Begins a file that will be called `path`, of this mode (0..=0o7777, minus the umask; see
@@ -164,19 +169,53 @@ fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile
         path.file_name().ok_or_else(|| invalid("the path does not end in a name"))?.as_bytes().to_vec();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let dir = Dir::open(parent.unwrap_or(Path::new(".")))?;
+    sweep(&dir, &name);
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
     for _ in 0..NAMES_MAX {
         let hidden = hidden_name(&name);
         match dir.create_new(&hidden, mode) {
-            Ok(file) => {
+            Ok(file) if is_held(&file, &dir, &hidden) => {
                 let (file, path) = (File::from(OwnedFd::from(file)), path.to_owned());
                 return Ok(AtomicFile { file, dir, hidden, name, path, durability, has_name: false });
+            }
+            // Another process swept it away before it was held, or does so now.
+            Ok(_) => {
+                let _ = dir.remove_file(&hidden);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
             Err(error) => return Err(error),
         }
     }
     Err(taken)
+}
+
+/// Locks a file that was just made, and looks whether it still has its name. Where there are no locks nobody sweeps.
+fn is_held(file: &crate::File, dir: &Dir, hidden: &[u8]) -> bool {
+    let is_gone = || dir.stat_now(hidden).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    file.lock_exclusive().map_or(true, |is_free| is_free && !is_gone())
+}
+
+/// Removes hidden files of earlier ones called `name` whose processes were killed: regular files of this user, with no
+/// other name, that nobody holds, as far as locks reach. What cannot be told is left, and so is what stands behind
+/// [`LOOKED_MAX`] other names.
+fn sweep(dir: &Dir, name: &[u8]) {
+    let Ok(entries) = dir.entries() else { return };
+    for entry in entries.take(LOOKED_MAX).map_while(io::Result::ok) {
+        if !is_hidden_name(&entry.name, name) || !is_own_file(dir, &entry.name) {
+            continue;
+        }
+        let Ok(file) = dir.open_read_write(&entry.name) else { continue };
+        // Held until it is gone: who made it a moment ago and does not hold it yet takes another.
+        if file.lock_exclusive().unwrap_or(false) {
+            let _ = dir.remove_file(&entry.name);
+        }
+    }
+}
+
+fn is_own_file(dir: &Dir, name: &[u8]) -> bool {
+    dir.stat(name).is_ok_and(|there| {
+        there.kind == Kind::File && there.links == 1 && there.uid == user::effective_uid()
+    })
 }
 
 /// The first and the last of the names that a file called `name` may have while it is written.
@@ -190,8 +229,20 @@ fn hidden_name(name: &[u8]) -> Vec<u8> {
 }
 
 fn numbered(name: &[u8], number: u64) -> Vec<u8> {
-    let head = &name[..name.len().min(SHOWN_BYTES_MAX)];
-    [b".", head, format!(".{number:016x}").as_bytes()].concat()
+    [b".", head(name), format!(".{number:016x}").as_bytes()].concat()
+}
+
+/// What a hidden name shows of a name.
+fn head(name: &[u8]) -> &[u8] {
+    &name[..name.len().min(SHOWN_BYTES_MAX)]
+}
+
+/// Whether a file called `name` may have been called `hidden`.
+fn is_hidden_name(hidden: &[u8], name: &[u8]) -> bool {
+    let number = hidden.strip_prefix(b".").and_then(|rest| rest.strip_prefix(head(name)));
+    let number = number.and_then(|rest| rest.strip_prefix(b"."));
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    number.is_some_and(|digits| digits.len() == 16 && digits.iter().all(is_digit))
 }
 
 impl fmt::Display for Error {
@@ -304,11 +355,64 @@ mod tests {
     }
 
     #[test]
+    fn what_a_killed_process_left_goes_with_the_next_file_of_that_name_and_what_is_held_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("name");
+        let left = scratch.path().join(".name.0123456789abcdef");
+        fs::write(&left, "left").unwrap();
+        let one = AtomicFile::begin(&path, 0o600, Durability::Unsynced).unwrap();
+        assert!(!left.exists());
+        // Neither takes the other's.
+        let other = AtomicFile::begin(&path, 0o600, Durability::Unsynced).unwrap();
+        assert_eq!(names(scratch.path()).len(), 2);
+        fs::write(&left, "left").unwrap();
+        write(&path, b"small", 0o600, Durability::Unsynced).unwrap();
+        assert!(!left.exists());
+        for (file, content) in [(one, "one"), (other, "other")] {
+            file.file().write_all(content.as_bytes()).unwrap();
+            file.finish(Replace::Existing).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(names(scratch.path()), ["name"]);
+        let long = scratch.path().join("n".repeat(255));
+        let left = scratch.path().join(format!(".{}.0123456789abcdef", "n".repeat(SHOWN_BYTES_MAX)));
+        fs::write(&left, "left").unwrap();
+        drop(AtomicFile::begin(&long, 0o600, Durability::Unsynced).unwrap());
+        assert_eq!(names(scratch.path()), ["name"]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_hidden_file_of_that_name_is_not_swept() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in [
+            ".name.0123456789abcde",
+            ".name.0123456789abcdef0",
+            ".name.0123456789ABCDEF",
+            ".name.0123456789abcdeg",
+            ".name2.0123456789abcdef",
+            ".other.0123456789abcdef",
+            "name.0123456789abcdef",
+        ] {
+            fs::write(at(name), "content").unwrap();
+        }
+        fs::create_dir(at(".name.0000000000000001")).unwrap();
+        symlink("elsewhere", at(".name.0000000000000002")).unwrap();
+        // Somebody has given it another name.
+        fs::write(at("kept"), "content").unwrap();
+        fs::hard_link(at("kept"), at(".name.0000000000000003")).unwrap();
+        let before = names(scratch.path());
+        drop(AtomicFile::begin(&at("name"), 0o600, Durability::Unsynced).unwrap());
+        assert_eq!(names(scratch.path()), before);
+    }
+
+    #[test]
     fn no_two_hidden_names_are_the_same() {
         let names: std::collections::HashSet<_> = (0..1000).map(|_| hidden_name(b"name")).collect();
         assert_eq!(names.len(), 1000);
         let [first, last] = hidden_names(b"name");
         assert_eq!([&first[..], &last], [&b".name.0000000000000000"[..], b".name.ffffffffffffffff"]);
         assert!(names.iter().all(|name| (&first..=&last).contains(&name)));
+        assert!(names.iter().all(|hidden| is_hidden_name(hidden, b"name")));
     }
 }

@@ -3,7 +3,7 @@
 //! All figures count from the start of the transfer on that side. They are hints: nothing is decided by them that could
 //! harm, and a peer's are bounded in number and otherwise taken as they come.
 
-use crate::message::is_congestion_name;
+use crate::message::{is_congestion_name, list};
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -19,12 +19,14 @@ pub struct SideAccounts {
     /// Time since the transfer began on this side, in nanoseconds.
     pub elapsed_nanos: u64,
     /// Its stages; at most [`STAGES_MAX`].
+    #[serde(deserialize_with = "list::stages")]
     pub stages: Vec<StageAccount>,
     /// What the process used, other transfers of the same process included.
     pub process: ProcessAccount,
     /// The device below the source or destination, where it is known.
     pub disk: Option<DiskAccount>,
     /// Sender: what its kernel says about each stream; at most [`limits::STREAMS_MAX`].
+    #[serde(deserialize_with = "list::streams")]
     pub streams: Vec<StreamAccount>,
     /// Receiver: the room at the destination, where it is known.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! One file, directory, link or other object of a transfer.
 
+use crate::message::list;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +131,7 @@ pub struct Entry {
     /// Size, times, inode: see [`Evidence`].
     pub evidence: Evidence,
     /// Extended attributes, POSIX ACLs (`system.posix_acl_*`) among them.
+    #[serde(deserialize_with = "list::xattrs")]
     pub xattrs: Vec<Xattr>,
 }
 

@@ -11,7 +11,7 @@
 //! 10  2  highest version                    10  2  lowest version it speaks
 //! 12  1  purpose: 0 control, 1 stream,      12  2  highest version it speaks
 //!        2 resume, 3 token                  14  1  answer: see Answer
-//! 13  1  cipher it prefers                  15  1  cipher chosen
+//! 13  1  cipher it asks for                 15  1  the same cipher
 //! 14  2  stream number; bytes of the token  16  8  features
 //! 16  8  features                           24 16  session
 //! 24 16  session (zero for a new one)       40 16  limits of its system: see System

@@ -29,6 +29,10 @@ pub const OFFER_ENTRIES_MAX: usize = 1024;
 pub const MESSAGE_ITEMS_MAX: usize = 8192;
 /// What could not be kept, of all outcomes in one message: honest ones have some 32 bytes each and fill it first.
 pub const MESSAGE_LOSSES_MAX: usize = MESSAGE_BYTES_MAX / 32;
+/// Extended attributes of all entries in one message: an honest one has those of one entry, or some thousands.
+pub const MESSAGE_XATTRS_MAX: usize = MESSAGE_BYTES_MAX / 32;
+/// Exports that a server tells of: honest ones are a handful, and of more than some hundred metrics tell nothing.
+pub const EXPORTS_TOLD_MAX: usize = MESSAGE_BYTES_MAX / 32;
 /// Runs of chunks in all answers of one message: of a file of many chunks each takes four bytes and more.
 pub const MESSAGE_RUNS_MAX: usize = MESSAGE_BYTES_MAX / 4;
 /// Places that one transfer reads from: each is a directory that is held open.
@@ -139,6 +143,8 @@ pub const PRODUCERS_MAX: usize = 1024;
 pub const CONSUMERS_MAX: usize = 1024;
 /// Rows of each kind in a channel's status.
 pub const STATUS_ROWS_MAX: usize = 1024;
+/// Reasons for which a consumer does not get frames; more than there are.
+pub const STATUS_REASONS_MAX: usize = 16;
 /// Addresses in the row of a group.
 pub const STATUS_ADDRESSES_MAX: usize = 8;
 /// Bytes of a lane under way, from and to.
@@ -241,6 +247,7 @@ const _: () = assert!(SEGMENT_BYTES_MIN <= CHUNK_BYTES_MIN && SEGMENT_BYTES_MAX 
 const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(blake3::CHUNK_LEN as u64));
 const _: () =
     assert!(PATH_BYTES_MAX + LINK_TARGET_BYTES_MAX + XATTR_BYTES_MAX + 16 * XATTRS_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(XATTRS_MAX < MESSAGE_XATTRS_MAX);
 const _: () = assert!(PLACE_LEVELS_MAX * (NAME_BYTES_MAX + 1) <= PATH_BYTES_MAX);
 const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);

@@ -21,7 +21,7 @@
 //! After an outage the sender offers every unsettled entry again; the receiver answers by what it has. So no
 //! message needs to be kept for repetition.
 // Lists of what follows.
-mod list;
+pub(crate) mod list;
 
 // Those that are too long for one message.
 mod batch;
@@ -156,11 +156,11 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransferMessage {
     /// Sender: entries found, in scan order.
-    Offer(#[serde(deserialize_with = "list::entries")] Vec<Entry>),
+    Offer(#[serde(deserialize_with = "list::nesting_entries")] Vec<Entry>),
     /// Sender: the scan is over.
     OfferEnd(ScanTotals),
     /// Receiver: what it wants of entries offered.
-    Want(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Want)>),
+    Want(#[serde(deserialize_with = "list::nesting_items")] Vec<(EntryId, Want)>),
     /// Receiver: digests of chunks that it has from an earlier attempt, before the [`Want::Missing`].
     Have {
         /// Which entry.
@@ -186,19 +186,19 @@ pub enum TransferMessage {
     /// again under a new number.
     Withdraw(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Option<Failure>)>),
     /// Sender: names that it saw and does not offer, numbered like entries; told as settled in return.
-    Aside(#[serde(deserialize_with = "list::items")] Vec<(EntryId, RelativePath, Outcome)>),
+    Aside(#[serde(deserialize_with = "list::nesting_items")] Vec<(EntryId, RelativePath, Outcome)>),
     /// Sender: after an outage, everything that is not settled has been offered again. What was not is
     /// withdrawn.
     OffersRepeated,
     /// Receiver, before it has finished: names below the destination that it could not deal with.
-    Troubles(#[serde(deserialize_with = "list::items")] Vec<(RelativePath, Outcome)>),
+    Troubles(#[serde(deserialize_with = "list::nesting_items")] Vec<(RelativePath, Outcome)>),
     /// Receiver, before it has finished: names that it removed, or would remove in a dry run; not more of all than
     /// [`limits::DELETED_TOLD_MAX`].
     Deleted(#[serde(deserialize_with = "list::items")] Vec<RelativePath>),
     /// Sender: it has the outcomes of the entries with these numbers. Runs of entries, not of chunks.
     Heard(#[serde(deserialize_with = "list::items")] Vec<Run>),
     /// Receiver: final word on entries.
-    Settled(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Outcome)>),
+    Settled(#[serde(deserialize_with = "list::nesting_items")] Vec<(EntryId, Outcome)>),
     /// Receiver: all entries are settled, directories have their metadata, everything is durable.
     Finished(Totals),
     /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
@@ -288,8 +288,8 @@ impl Message {
     /// Reads one message from exactly `bytes` (without the length).
     ///
     /// # Errors
-    /// `Invalid` for anything a correct peer would not send, long lists among it; `TooLarge` for texts, and lists
-    /// within items, beyond their limits.
+    /// `Invalid` for anything a correct peer would not send, lists that are too long among it, also those within the
+    /// items of a list; `TooLarge` for texts beyond their limits.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         check_length(bytes.len())?;
         let (message, rest) = postcard::take_from_bytes::<Message>(bytes)

@@ -832,7 +832,7 @@ fn who_streams_tells_that_less_is_kept_than_was_asked_for_and_goes_by_it() {
     let (listening, identity, _, server) = served(&scratch, little);
     let tls = client_config(&identity, &ServerTrust::Pinned(server.fingerprint())).unwrap();
     let connect = Arc::new(TcpConnect::new(vec![listening.addresses[0].to_string()]));
-    let far = Arc::new(FarMover::new(connect, tls, "thalweg"));
+    let far = Arc::new(FarMover::new(connect, tls));
     let (here, back) = (scratch.path("run"), scratch.path("back"));
     std::fs::write(&here, noise(1, 6 << 20)).unwrap();
     let there = || place("data", "run");

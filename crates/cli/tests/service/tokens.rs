@@ -158,7 +158,7 @@ impl Stand {
         let server = Ticket::read(&self.daemon.ticket).unwrap().server;
         let tls = client_config(own, &ServerTrust::Pinned(server)).unwrap();
         let socket = TcpStream::connect(self.daemon.address()).unwrap();
-        Connection::connect(socket.into(), tls, "thalweg", SOON).unwrap()
+        Connection::connect(socket.into(), tls, SOON).unwrap()
     }
 }
 

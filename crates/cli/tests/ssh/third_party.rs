@@ -376,7 +376,7 @@ fn a_mover_that_is_started_for_a_deputy_serves_the_one_place_and_direction_alone
     let trust = ServerTrust::Pinned(ready.fingerprint.parse().unwrap());
     let tls = client_config(&client, &trust).unwrap();
     let connect = Arc::new(TcpConnect::new(vec![format!("127.0.0.1:{}", ready.port)]));
-    let far = Arc::new(FarMover::new(connect, tls, "thalweg"));
+    let far = Arc::new(FarMover::new(connect, tls));
     let signer = Arc::new(client);
     let copy = |from: From, to: To| {
         let names = (String::new(), String::new());

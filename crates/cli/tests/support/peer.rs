@@ -222,7 +222,7 @@ pub fn secure_from(
     }
     socket.connect(&address.into()).expect("the server listens");
     let socket = TcpStream::from(socket);
-    Connection::connect(socket.into(), tls, "server", SOON).expect("a handshake")
+    Connection::connect(socket.into(), tls, SOON).expect("a handshake")
 }
 
 /// A data stream, whichever end.

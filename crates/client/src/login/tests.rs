@@ -368,6 +368,27 @@ fn a_login_that_is_over_keeps_none_from_a_good_one() {
 }
 
 #[test]
+fn a_login_whose_provider_does_not_answer_or_that_another_process_holds_keeps_none_from_a_good_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    // Nobody listens there.
+    let urls = ["http://127.0.0.1:1/a", "http://127.0.0.1:1/b", "http://127.0.0.1:1/c"];
+    let accounts = urls.map(|url| account(url, scratch.path()));
+    begin(&accounts[0], &kept(0, None));
+    begin(&accounts[1], &kept(0, Some(b"refresh-0")));
+    // It may answer again, while the first is over for good.
+    let silent = first_token(&accounts).unwrap_err();
+    assert_eq!(silent.kind, FailureKind::Connection, "{silent}");
+    begin(&accounts[2], &kept(300, None));
+    let good = |accounts: &[Account]| first_token(accounts).unwrap().map(|(_, issuer)| issuer.to_owned());
+    assert_eq!(good(&accounts).as_deref(), Some(urls[2]));
+    let held = Failure::new(FailureKind::Busy, KEEP, "another thalweg holds it");
+    *accounts[1].unanswered.lock().unwrap() = Some((Instant::now(), held));
+    assert_eq!(good(&accounts).as_deref(), Some(urls[2]));
+    begin(&accounts[2], &kept(0, None));
+    assert_ne!(first_token(&accounts).unwrap_err().reason, Reason::TokenNotTaken);
+}
+
+#[test]
 fn logins_are_found_without_the_place_files_that_they_were_made_by() {
     let scratch = tempfile::tempdir().unwrap();
     let one = account("https://iam.example.org/", scratch.path());

@@ -326,7 +326,7 @@ mod tests {
         let tcp = TcpConnect::new(hub.addresses().iter().map(ToString::to_string).collect());
         let was_reached = AtomicBool::new(false);
         let connect = Once { tcp, was_reached, dials: Mutex::new(dials), over: Mutex::new(is_over) };
-        let mover = Arc::new(FarMover::new(Arc::new(connect), tls, "thalweg"));
+        let mover = Arc::new(FarMover::new(Arc::new(connect), tls));
         let client = Arc::new(mover.dial(LinkSettings::default(), event::nobody()).unwrap());
         client.close();
         let far = Far::new(client, Some((mover, LinkSettings::default())));

@@ -216,7 +216,7 @@ fn trial(kernel: KernelTls) -> Result<(Option<CipherSuite>, f64)> {
             }
         });
         let sending = || -> Result<(Option<CipherSuite>, Instant)> {
-            let mut client = Connection::connect(socket.into(), client_tls, "trial", TRIAL_TIMEOUT)?;
+            let mut client = Connection::connect(socket.into(), client_tls, TRIAL_TIMEOUT)?;
             client.set_tls_form(form);
             let suite = client.suite();
             let (mut writer, _reader) = client.into_streams(hello::Cipher::Tls, &session, 0, Role::Client)?;

@@ -51,7 +51,7 @@ pub(super) fn both_ends(
 ) -> (Result<Connection>, Result<Connection>) {
     std::thread::scope(|scope| {
         let accepting = scope.spawn(|| Connection::accept(fds.1, server, LONG));
-        let connected = Connection::connect(fds.0, client, "localhost", LONG);
+        let connected = Connection::connect(fds.0, client, LONG);
         (connected, accepting.join().unwrap())
     })
 }

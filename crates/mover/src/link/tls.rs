@@ -79,7 +79,7 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 /// TLS of a client that is `identity` and accepts the server that `trust` names. One for all connections to it.
 ///
 /// # Errors
-/// `Usage` for certificates or names that cannot be used.
+/// `Usage` for certificates that cannot be used.
 pub fn client_config(identity: &Identity, trust: &ServerTrust) -> Result<Arc<ClientConfig>> {
     client_config_with(identity, trust, provider())
 }
@@ -94,15 +94,15 @@ pub(super) fn client_config_with(
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(&error))?
         .dangerous()
-        .with_custom_certificate_verifier(trust.verifier()?)
+        .with_custom_certificate_verifier(trust.verifier())
         .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key()?)));
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     config.enable_early_data = false;
     // For the kernel, if it seals a stream; nobody else asks.
     config.enable_secret_extraction = true;
-    // A pinned server needs no name, so nobody on the path needs to read it.
-    config.enable_sni = matches!(trust, ServerTrust::Authority { .. });
+    // A pinned server needs no name, so nobody on the path needs to read one.
+    config.enable_sni = false;
     Ok(Arc::new(config))
 }
 
@@ -115,7 +115,7 @@ pub fn server_config(identity: &Identity, trust: &ClientTrust) -> Result<Arc<Ser
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(&error))?
-        .with_client_cert_verifier(trust.verifier()?)
+        .with_client_cert_verifier(trust.verifier())
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key()?)));
     config.alpn_protocols = vec![ALPN.to_vec()];
     // A ticket would follow the handshake at a time of its own and end up among sealed frames.
@@ -140,8 +140,7 @@ pub struct Connection {
 impl Connection {
     /// Handshake as client, over a connected stream socket of any family.
     ///
-    /// `server_name` is what goes into SNI with [`ServerTrust::Authority`] (whose own name is the one that is checked);
-    /// otherwise it goes nowhere. `deadline` is for all of it.
+    /// `deadline` is for all of it.
     ///
     /// A server that refuses our certificate says so only after this has returned: the next read tells it.
     ///
@@ -151,12 +150,10 @@ impl Connection {
     pub fn connect(
         fd: OwnedFd,
         config: Arc<ClientConfig>,
-        server_name: &str,
         deadline: Duration,
     ) -> Result<Connection> {
-        // A name that is no DNS name matters only where a name is checked, and there the trust has its own.
-        let name = ServerName::try_from(server_name.to_owned())
-            .or_else(|_| ServerName::try_from("server.invalid"))
+        // rustls wants one. It is neither sent nor checked.
+        let name = ServerName::try_from("server.invalid")
             .map_err(|error| Failure::new(FailureKind::Internal, HANDSHAKE, error))?;
         let tls = ClientConnection::new(config, name).map_err(|error| of_tls(HANDSHAKE, &error))?;
         handshake(fd, tls.into(), deadline)
@@ -247,8 +244,8 @@ impl Connection {
     /// Client: sends `hello` and reads the answer, within `deadline` for both.
     ///
     /// # Errors
-    /// `Protocol` if there is no version in common or the answer does not fit the hello, `Busy` if the server has too
-    /// many sessions, `NotFound` if it does not know the session; else as [`Connection::read_exact`].
+    /// `Protocol` if there is no version in common or the answer does not fit the hello, its cipher too, `Busy` if the
+    /// server has too many sessions, `NotFound` if it does not know the session; else as [`Connection::read_exact`].
     pub fn hello(&mut self, hello: &Hello, deadline: Duration) -> Result<ServerHello> {
         let until = Until::after(deadline);
         self.write_until(HELLO, &hello.encode(), until)?;
@@ -282,6 +279,9 @@ impl Connection {
         }
         if hello::negotiate(hello.versions, answer.versions) != Some(answer.version) {
             return Err(protocol("the peer chose a version that is not the highest in common"));
+        }
+        if answer.cipher != hello.cipher {
+            return Err(protocol(&other_cipher(answer.cipher, hello.cipher)));
         }
         match hello.purpose {
             Purpose::Control if answer.session == [0; 16] => Err(protocol("the peer gave no session")),
@@ -777,6 +777,18 @@ fn ended(operation: &str) -> Failure {
 
 fn unusable(error: &rustls::Error) -> Failure {
     Failure::new(FailureKind::Usage, "set up TLS", error)
+}
+
+/// Nobody who wants TLS records, or a longer key, gets something else without a word.
+fn other_cipher(theirs: hello::Cipher, ours: hello::Cipher) -> String {
+    let word = |cipher| match cipher {
+        hello::Cipher::Aes128Gcm => "aes128",
+        hello::Cipher::Aes256Gcm => "aes256",
+        hello::Cipher::ChaCha20Poly1305 => "chacha20",
+        hello::Cipher::Tls => "tls",
+    };
+    let (theirs, ours) = (word(theirs), word(ours));
+    format!("the peer chose the cipher {theirs} where {ours} was asked for; `--cipher {theirs}` asks for that")
 }
 
 /// For both ends: which side to update.

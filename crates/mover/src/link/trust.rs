@@ -1,21 +1,15 @@
 //! Whom we accept. What is not accepted here is refused: there is no case that lets somebody in by default.
 //!
 //! A pinned peer is known by its certificate's fingerprint and by nothing else: names, dates and usages in a
-//! certificate that signs itself are the peer's own words. A peer vouched for by an authority is checked in full
-//! (chain, dates, usage, and of servers the name). In both cases TLS 1.3 makes the peer prove that it has the key.
+//! certificate that signs itself are the peer's own words. TLS 1.3 makes the peer prove that it has the key.
 
 use super::identity::Fingerprint;
 use super::tls::provider;
-use crate::{Failure, FailureKind, Result};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,25 +22,15 @@ pub enum ServerTrust {
     /// One with a certificate of a set that may change while it is used: a far mover that is started anew has a new
     /// one.
     PinnedAnyOf(Pins),
-    /// One whose certificate says `name` and was signed by one of `roots`, is in date and for servers.
-    Authority {
-        /// Certificates of the authorities.
-        roots: Vec<CertificateDer<'static>>,
-        /// DNS name or IP address that the server must prove.
-        name: String,
-    },
 }
 
-/// Which clients a server accepts: those pinned, those in a register, and those vouched for by an authority. Without
-/// any of these nobody.
+/// Which clients a server accepts: those pinned, and those in a register. Without any of these nobody.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTrust {
     /// Certificates known one by one; may change while the server runs.
     pub pinned: Pins,
     /// Who else is known.
     pub register: Option<Arc<dyn Register>>,
-    /// Certificates of authorities.
-    pub authorities: Vec<CertificateDer<'static>>,
 }
 
 /// Certificates that are known besides those pinned, looked up when one comes.
@@ -120,80 +104,42 @@ impl FromIterator<Fingerprint> for Pins {
 
 impl ServerTrust {
     /// What rustls asks.
-    pub(super) fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>> {
-        let rule = match self {
-            ServerTrust::Pinned(fingerprint) => ServerRule::Pinned([*fingerprint].into_iter().collect()),
-            ServerTrust::PinnedAnyOf(pins) => ServerRule::Pinned(pins.clone()),
-            ServerTrust::Authority { roots, name } => {
-                let name = ServerName::try_from(name.clone())
-                    .map_err(|_| refuse(format!("`{name}` is neither a DNS name nor an IP address")))?;
-                let verifier = WebPkiServerVerifier::builder_with_provider(root_store(roots)?, provider())
-                    .build()
-                    .map_err(|error| refuse(format!("the authorities cannot be used: {error}")))?;
-                ServerRule::Authority(verifier, name)
-            }
+    pub(super) fn verifier(&self) -> Arc<dyn ServerCertVerifier> {
+        let pins: Pins = match self {
+            ServerTrust::Pinned(fingerprint) => [*fingerprint].into_iter().collect(),
+            ServerTrust::PinnedAnyOf(pins) => pins.clone(),
         };
-        Ok(Arc::new(ServerVerifier { rule, algorithms: provider().signature_verification_algorithms }))
+        Arc::new(ServerVerifier { pins, algorithms: provider().signature_verification_algorithms })
     }
 }
 
 impl ClientTrust {
     /// What rustls asks.
-    pub(super) fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>> {
-        let authority = match self.authorities.is_empty() {
-            true => None,
-            false => Some(
-                WebPkiClientVerifier::builder_with_provider(root_store(&self.authorities)?, provider())
-                    .build()
-                    .map_err(|error| refuse(format!("the authorities cannot be used: {error}")))?,
-            ),
-        };
+    pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         let algorithms = provider().signature_verification_algorithms;
         let (pinned, register) = (self.pinned.clone(), self.register.clone());
-        Ok(Arc::new(ClientVerifier { pinned, register, authority, algorithms }))
+        Arc::new(ClientVerifier { pinned, register, algorithms })
     }
-}
-
-fn root_store(roots: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>> {
-    let mut store = RootCertStore::empty();
-    for root in roots {
-        store
-            .add(root.clone())
-            .map_err(|error| refuse(format!("a certificate of an authority is damaged: {error}")))?;
-    }
-    Ok(Arc::new(store))
 }
 
 #[derive(Debug)]
 struct ServerVerifier {
-    rule: ServerRule,
+    pins: Pins,
     algorithms: WebPkiSupportedAlgorithms,
-}
-
-#[derive(Debug)]
-enum ServerRule {
-    Pinned(Pins),
-    /// With the name that was configured, whatever name the connection was made by.
-    Authority(Arc<WebPkiServerVerifier>, ServerName<'static>),
 }
 
 impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
+        _intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> std::result::Result<ServerCertVerified, Error> {
-        match &self.rule {
-            ServerRule::Pinned(pins) if pins.contains(&Fingerprint::of(end_entity)) => {
-                Ok(ServerCertVerified::assertion())
-            }
-            ServerRule::Pinned(_) => Err(not_pinned()),
-            ServerRule::Authority(verifier, name) => {
-                verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
-            }
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.pins.contains(&Fingerprint::of(end_entity)) {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(not_pinned()),
         }
     }
 
@@ -202,7 +148,7 @@ impl ServerCertVerifier for ServerVerifier {
         _message: &[u8],
         _certificate: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         Err(no_tls12())
     }
 
@@ -211,7 +157,7 @@ impl ServerCertVerifier for ServerVerifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
@@ -224,7 +170,6 @@ impl ServerCertVerifier for ServerVerifier {
 struct ClientVerifier {
     pinned: Pins,
     register: Option<Arc<dyn Register>>,
-    authority: Option<Arc<dyn ClientCertVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -237,7 +182,7 @@ impl ClientCertVerifier for ClientVerifier {
         true
     }
 
-    /// No hints: who the authorities are is not the business of a peer that we do not know yet.
+    /// No hints: there are no authorities.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
@@ -245,20 +190,15 @@ impl ClientCertVerifier for ClientVerifier {
     fn verify_client_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> std::result::Result<ClientCertVerified, Error> {
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
         let certificate = Fingerprint::of(end_entity);
-        let is_registered = || self.register.as_ref().is_some_and(|register| register.knows(&certificate));
-        if self.pinned.contains(&certificate) || is_registered() {
-            return Ok(ClientCertVerified::assertion());
-        }
-        match &self.authority {
-            Some(authority) => authority.verify_client_cert(end_entity, intermediates, now),
-            None if self.register.as_ref().is_some_and(|register| register.takes_tokens()) => {
-                Ok(ClientCertVerified::assertion())
-            }
-            None => Err(not_pinned()),
+        let is_let_in =
+            |register: &Arc<dyn Register>| register.knows(&certificate) || register.takes_tokens();
+        match self.pinned.contains(&certificate) || self.register.as_ref().is_some_and(is_let_in) {
+            true => Ok(ClientCertVerified::assertion()),
+            false => Err(not_pinned()),
         }
     }
 
@@ -267,7 +207,7 @@ impl ClientCertVerifier for ClientVerifier {
         _message: &[u8],
         _certificate: &CertificateDer<'_>,
         _signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         Err(no_tls12())
     }
 
@@ -276,7 +216,7 @@ impl ClientCertVerifier for ClientVerifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+    ) -> Result<HandshakeSignatureValid, Error> {
         rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
@@ -292,8 +232,4 @@ fn not_pinned() -> Error {
 
 fn no_tls12() -> Error {
     Error::General("TLS 1.2 is not spoken".to_owned())
-}
-
-fn refuse(why: String) -> Failure {
-    Failure::new(FailureKind::Usage, "set up TLS", why)
 }

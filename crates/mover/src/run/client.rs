@@ -361,14 +361,12 @@ impl Client {
     pub fn connect(
         connect: Arc<dyn Connect>,
         tls: Arc<ClientConfig>,
-        server_name: &str,
         settings: LinkSettings,
         events: Events,
     ) -> Result<Client> {
         let dialler = Arc::new(Dialler {
             connect,
             tls,
-            server_name: server_name.to_owned(),
             settings: settings.clone(),
             events: events.clone(),
             told_tls: AtomicBool::new(false),

@@ -133,7 +133,7 @@ pub(super) fn direct(
 
 /// Has whatever answers there prove that it is the far mover.
 pub(super) fn prove(fd: OwnedFd, tls: &Arc<ClientConfig>, limit: Duration) -> Result<()> {
-    Connection::connect(fd, tls.clone(), "thalweg", limit).map(drop)
+    Connection::connect(fd, tls.clone(), limit).map(drop)
 }
 
 /// A connection to the port at this address.

@@ -84,7 +84,6 @@ pub type OnBegin = Arc<dyn Fn(&Arc<Session>, TransferNumber) + Send + Sync>;
 pub struct FarMover {
     connect: Arc<dyn Connect>,
     tls: Arc<ClientConfig>,
-    server_name: String,
     on_begin: Option<OnBegin>,
     sessions: Mutex<Sessions>,
 }
@@ -128,11 +127,9 @@ fn next_number(last: u16, under_way: usize) -> Option<u16> {
 }
 
 impl FarMover {
-    /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled
-    /// yet.
-    pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> FarMover {
-        let (server_name, on_begin) = (server_name.to_owned(), None);
-        FarMover { connect, tls, server_name, on_begin, sessions: Mutex::default() }
+    /// One that `connect` reaches; `tls` says who we are and whom we expect. Nothing is dialled yet.
+    pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>) -> FarMover {
+        FarMover { connect, tls, on_begin: None, sessions: Mutex::default() }
     }
 
     /// Has this called for each transfer: what it moves may have to share with others.
@@ -176,7 +173,7 @@ impl FarMover {
     }
 
     fn dial_by(&self, connect: Arc<dyn Connect>, settings: LinkSettings, events: Events) -> Result<Client> {
-        Client::connect(connect, self.tls.clone(), &self.server_name, settings, events)
+        Client::connect(connect, self.tls.clone(), settings, events)
     }
 
     /// A session that is shared, and a number for one more transfer in it. Dials if there is none, or no more, or none

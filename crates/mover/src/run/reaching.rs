@@ -106,7 +106,7 @@ pub(super) fn reach<S: Starter + 'static>(
 ) -> Result<FarMover> {
     let reaching = Reaching::new(starter, allowed, (pins, tls.clone()), events);
     reaching.summon(&mut reaching.lock(), true)?;
-    Ok(FarMover::new(Arc::new(reaching), tls, "thalweg"))
+    Ok(FarMover::new(Arc::new(reaching), tls))
 }
 
 /// See the module.

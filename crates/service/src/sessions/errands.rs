@@ -281,7 +281,7 @@ impl Host {
         let tls = client_config(&guest, &ServerTrust::Pinned(Fingerprint(errand.server)))?;
         let destination = std::slice::from_ref(&errand.destination);
         let here = if errand.sends { &errand.source.places[..] } else { destination };
-        let far = FarMover::new(Arc::new(TcpConnect::new(vec![address.to_owned()])), tls, "thalweg");
+        let far = FarMover::new(Arc::new(TcpConnect::new(vec![address.to_owned()])), tls);
         let meter = Arc::<Meter>::default();
         let labels = Labels {
             kind: if errand.terms.dry_run { DRY_RUN } else { FILES },

@@ -31,6 +31,7 @@ pub struct Vouch {
     pub certificate: [u8; 32],
     /// What it copies from, or the one place that it copies into; their paths have at most
     /// [`limits::GUEST_PLACES_BYTES_MAX`] together.
+    #[serde(deserialize_with = "list::places")]
     pub places: Vec<Place>,
     /// It copies into that; else from that.
     pub write: bool,
@@ -252,9 +253,9 @@ pub struct ErrandCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrandTold {
     /// Entries came to their end; of each what tells it, without attributes.
-    Settled(#[serde(deserialize_with = "list::entries")] Vec<(Entry, Outcome)>),
+    Settled(#[serde(deserialize_with = "list::nesting_entries")] Vec<(Entry, Outcome)>),
     /// So did names that were never offered.
-    Aside(#[serde(deserialize_with = "list::items")] Vec<(RelativePath, Outcome)>),
+    Aside(#[serde(deserialize_with = "list::nesting_items")] Vec<(RelativePath, Outcome)>),
     /// Names removed at the destination, or that would be.
     Deleted(#[serde(deserialize_with = "list::items")] Vec<RelativePath>),
     /// The link between the two servers is gone, and is dialled again.

@@ -1,7 +1,7 @@
 //! What becomes of an entry: what is wanted of it, what is safe of it, and the final word; and the sums over all.
 
 use super::failure::truncate;
-use super::{Failure, FailureKind, Left, check_count, list_bytes};
+use super::{Failure, FailureKind, Left, check_count, list, list_bytes};
 use crate::digest::Digest;
 use crate::entry::Evidence;
 use crate::{DecodeError, limits};
@@ -68,12 +68,12 @@ pub enum Want {
     /// All of its content. Of a hard link: it cannot be made, so what it is by itself is to be offered instead.
     Whole,
     /// Only these chunks; the rest is there from an earlier attempt, see [`Have`](super::TransferMessage::Have).
-    Missing(Vec<Run>),
+    Missing(#[serde(deserialize_with = "list::runs")] Vec<Run>),
     /// Nothing more: [`Outcome`] follows without data.
     Nothing,
     /// These chunks may be there already, in the file that stands at the destination: read them and tell only
     /// their digests ([`FrameKind::Compare`](crate::frame::FrameKind::Compare)). What differs is asked for.
-    Compare(Vec<Run>),
+    Compare(#[serde(deserialize_with = "list::runs")] Vec<Run>),
 }
 
 /// What an acknowledgement promises. A sender may strike a chunk off its list only at `Durable`.
@@ -105,6 +105,7 @@ pub enum Outcome {
         /// BLAKE3 of the content.
         digest: Option<Digest>,
         /// What could not be kept, each in words.
+        #[serde(deserialize_with = "list::losses")]
         losses: Vec<Loss>,
     },
     /// It was there already.

@@ -41,7 +41,7 @@ pub use terms::{
     TakenBefore,
 };
 
-use super::check_count;
+use super::{check_count, list};
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
 
@@ -152,6 +152,7 @@ pub enum FramesMessage {
         /// Which.
         set: u64,
         /// Indexes as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`].
+        #[serde(deserialize_with = "list::ranges")]
         taken: Vec<(u32, u32)>,
     },
     /// Producer: it makes no more of this set. Heeded when the hub has all that it made before; may be said again.

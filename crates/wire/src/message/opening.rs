@@ -3,6 +3,7 @@
 use super::terms::check_sizes;
 use super::{
     ChannelTerms, Failure, FlowTerms, FrameRole, FrameTerms, TakenBefore, Terms, TransferNumber, check_count,
+    list,
 };
 use crate::receipt::Signatory;
 use crate::{DecodeError, RelativePath, limits};
@@ -88,6 +89,7 @@ pub struct Push {
     /// What the source is, as far as names at the destination depend on it.
     pub source: SourceForm,
     /// Which names the client leaves out, in order.
+    #[serde(deserialize_with = "list::items")]
     pub filter: Vec<FilterRule>,
     /// It only measures, and this becomes of what comes.
     pub trial: Option<PushTrial>,
@@ -97,10 +99,13 @@ pub struct Push {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pull {
     /// The sources; one to [`limits::PLACES_MAX`].
+    #[serde(deserialize_with = "list::places")]
     pub places: Vec<Place>,
     /// Which names to leave out, in order.
+    #[serde(deserialize_with = "list::items")]
     pub filter: Vec<FilterRule>,
     /// Only these names (`--files-from`), relative to the source, at most [`limits::ONLY_NAMES_MAX`]; empty for all.
+    #[serde(deserialize_with = "list::names")]
     pub only: Vec<RelativePath>,
     /// What is on another file system than its root is left out (`--one-file-system`).
     pub one_file_system: bool,

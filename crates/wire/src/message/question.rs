@@ -147,6 +147,7 @@ pub struct Measured {
     pub past_cache_bytes: Option<u64>,
     /// Rates one after the other, each over a fraction of a second, in bytes a second; at most
     /// [`limits::MEASURE_RATES_MAX`].
+    #[serde(deserialize_with = "list::rates")]
     pub rates: Vec<u64>,
 }
 
@@ -200,7 +201,7 @@ impl Measured {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Entries, paths relative to the place asked.
-    Entries(#[serde(deserialize_with = "list::entries")] Vec<Entry>),
+    Entries(#[serde(deserialize_with = "list::nesting_entries")] Vec<Entry>),
     /// File content.
     Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Path and digest of files.
@@ -211,7 +212,8 @@ pub enum Reply {
     About {
         /// For instance `thalweg 0.1.0`.
         program: String,
-        /// Exports with their rights.
+        /// Exports with their rights; at most [`limits::EXPORTS_TOLD_MAX`].
+        #[serde(deserialize_with = "list::exports")]
         exports: Vec<(String, bool)>,
     },
     /// What a part did alone.

@@ -1,6 +1,6 @@
 //! Slots: times at which a producer has the way to a server for itself.
 
-use super::check_count;
+use super::{check_count, list};
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,7 @@ pub struct SlotTable {
     /// What the way to it carries, in bytes a second.
     pub bytes_per_s: u64,
     /// Those that are taken, names left out, at most [`limits::SLOTS_MAX`].
+    #[serde(deserialize_with = "list::slots")]
     pub slots: Vec<SlotTaken>,
     /// See [`Slot::settle_micros`].
     pub settle_micros: u64,

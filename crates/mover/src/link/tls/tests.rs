@@ -2,8 +2,6 @@
 
 use super::super::testing::*;
 use super::*;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::CertificateDer;
 use std::os::unix::net::UnixStream;
 use thalweg_wire::hello::{Cipher, System};
 
@@ -169,7 +167,7 @@ fn a_client_without_a_certificate_is_refused() {
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(client_trust().verifier().unwrap())
+        .with_custom_certificate_verifier(client_trust().verifier())
         .with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     let (_, server) = both_ends(unix_pair(), Arc::new(config), our_server_config());
@@ -393,6 +391,8 @@ fn answers_that_do_not_fit_the_hello_are_refused() {
         (control, ServerHello { version: 2, ..good }, FailureKind::Protocol),
         (control, ServerHello { version: 0, ..good }, FailureKind::Protocol),
         (control, ServerHello { version: 1, versions: (2, 3), ..good }, FailureKind::Protocol),
+        (control, ServerHello { cipher: Cipher::Aes256Gcm, ..good }, FailureKind::Protocol),
+        (stream, ServerHello { cipher: Cipher::Tls, ..good }, FailureKind::Protocol),
         (control, ServerHello { answer: Answer::Busy, ..good }, FailureKind::Busy),
         (stream, ServerHello { answer: Answer::UnknownSession, ..good }, FailureKind::NotFound),
     ] {
@@ -452,7 +452,7 @@ fn a_handshake_done_elsewhere_is_taken_over_wherever_it_stopped_reading() {
     for ahead in [0, 1, 4, 5, 6, 60, 117, 118] {
         let (client_fd, server_fd) = unix_pair();
         let client = std::thread::spawn(move || {
-            let client = Connection::connect(client_fd, our_client_config(), "x", LONG).unwrap();
+            let client = Connection::connect(client_fd, our_client_config(), LONG).unwrap();
             let mut tls = client.tls;
             tls.writer().write_all(&hello.encode()).unwrap();
             let mut raw = &*client.socket;
@@ -490,98 +490,4 @@ fn a_handshake_done_elsewhere_is_taken_over_wherever_it_stopped_reading() {
 fn a_handshake_that_is_not_done_is_not_taken_over() {
     let tls = ServerConnection::new(our_server_config()).unwrap();
     assert_eq!(Connection::from_parts(unix_pair().0, tls).unwrap_err().kind, FailureKind::Protocol);
-}
-
-// Authorities.
-
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Authority(
-            CertifiedIssuer::self_signed(params, KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap())
-                .unwrap(),
-        )
-    }
-
-    fn root(&self) -> CertificateDer<'static> {
-        self.0.der().clone()
-    }
-
-    /// An identity for `name`, changed by `change` before it is signed.
-    fn identity(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
-        let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
-        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        change(&mut params);
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        Identity::from_pem(&format!("{}{}", key.serialize_pem(), certificate.pem())).unwrap()
-    }
-}
-
-#[test]
-fn who_an_authority_vouches_for_is_let_in_and_expired_misnamed_or_misused_certificates_are_not() {
-    let (authority, other) = (Authority::new(), Authority::new());
-    let trust = ServerTrust::Authority { roots: vec![authority.root()], name: "data.example.org".into() };
-    let is_accepted = |server: &Identity| {
-        let server = server_config(server, &server_trust()).unwrap();
-        let client = client_config(&CLIENT, &trust).unwrap();
-        match both_ends(unix_pair(), client, server).0 {
-            Ok(_) => true,
-            Err(failure) => {
-                assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
-                false
-            }
-        }
-    };
-    let name = "data.example.org";
-    assert!(is_accepted(&authority.identity(name, |_| {})));
-    assert!(!is_accepted(&other.identity(name, |_| {})), "another authority");
-    assert!(!is_accepted(&authority.identity("other.example.org", |_| {})), "another name");
-    assert!(!is_accepted(
-        &authority.identity(name, |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1))
-    ));
-    assert!(!is_accepted(
-        &authority.identity(name, |params| params.not_before = rcgen::date_time_ymd(3000, 1, 1))
-    ));
-    let client_only = |params: &mut CertificateParams| {
-        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-    };
-    assert!(!is_accepted(&authority.identity(name, client_only)), "a client's certificate");
-    assert!(!is_accepted(&Identity::generate(name).unwrap()), "signed by itself");
-}
-
-#[test]
-fn a_server_accepts_clients_of_its_authority_beside_those_pinned() {
-    let (authority, other) = (Authority::new(), Authority::new());
-    let trust = ClientTrust { authorities: vec![authority.root()], ..server_trust() };
-    let server = server_config(&SERVER, &trust).unwrap();
-    let is_accepted = |client: &Identity| {
-        let client = client_config(client, &client_trust()).unwrap();
-        both_ends(unix_pair(), client, server.clone()).1.is_ok()
-    };
-    assert!(is_accepted(&CLIENT));
-    assert!(is_accepted(&authority.identity("client", |_| {})));
-    assert!(!is_accepted(&other.identity("client", |_| {})));
-    assert!(!is_accepted(
-        &authority.identity("client", |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1))
-    ));
-    let server_only = |params: &mut CertificateParams| {
-        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
-    };
-    assert!(!is_accepted(&authority.identity("client", server_only)));
-}
-
-#[test]
-fn trust_that_cannot_be_used_is_refused_when_it_is_set_up() {
-    let no_roots = ServerTrust::Authority { roots: Vec::new(), name: "a".into() };
-    let no_name = ServerTrust::Authority { roots: vec![Authority::new().root()], name: "not a name".into() };
-    let no_certificate = ServerTrust::Authority { roots: vec![vec![1, 2, 3].into()], name: "a".into() };
-    for trust in [no_roots, no_name, no_certificate] {
-        assert_eq!(client_config(&CLIENT, &trust).unwrap_err().kind, FailureKind::Usage);
-    }
-    let trust = ClientTrust { authorities: vec![vec![1, 2, 3].into()], ..server_trust() };
-    assert_eq!(server_config(&SERVER, &trust).unwrap_err().kind, FailureKind::Usage);
 }

@@ -148,7 +148,6 @@ impl Connect for TcpConnect {
 pub(super) struct Dialler {
     pub connect: Arc<dyn Connect>,
     pub tls: Arc<ClientConfig>,
-    pub server_name: String,
     pub settings: LinkSettings,
     pub events: Events,
     /// Who seals TLS records was told.
@@ -195,7 +194,7 @@ impl Dialler {
         until: Instant,
     ) -> Result<Connection> {
         let named = |failure| failure::with_words(failure, &format!("`{}`", self.connect.name()));
-        let mut connection = Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
+        let mut connection = Connection::connect(fd, self.tls.clone(), left(until))
             .inspect_err(|_| self.connect.misled(stream))
             .map_err(named)?;
         if let Some(token) = to_show {

@@ -56,6 +56,23 @@ fn a_stream_whose_key_is_used_up_is_replaced_and_its_way_not_blamed() {
     assert_eq!(*lock(&blames.0), [2]);
 }
 
+/// As a server that accepts a session, with the cipher that was asked for or with this one, until the client ends it.
+fn welcome(theirs: std::os::fd::OwnedFd, cipher: Option<Cipher>) {
+    let mut connection = Connection::accept(theirs, our_server_config(), LONG).unwrap();
+    let hello = connection.read_hello(LONG).unwrap();
+    let answer = ServerHello {
+        version: limits::VERSION_MAX,
+        versions: hello.versions,
+        answer: Answer::Accepted,
+        cipher: cipher.unwrap_or(hello.cipher),
+        features: 0,
+        session: [9; 16],
+        system: System::default(),
+    };
+    connection.answer(&answer, LONG).unwrap();
+    let _ = connection.read_exact(&mut vec![0; 1 << 20], LONG);
+}
+
 /// Connections ride in a login that takes longer than a dial may.
 struct SlowLogin;
 
@@ -66,20 +83,7 @@ impl Connect for SlowLogin {
         std::thread::spawn(move || {
             // A client without time does not wait for that.
             std::thread::sleep(Duration::from_millis(100));
-            let mut connection = Connection::accept(theirs, our_server_config(), LONG).unwrap();
-            let hello = connection.read_hello(LONG).unwrap();
-            let answer = ServerHello {
-                version: limits::VERSION_MAX,
-                versions: hello.versions,
-                answer: Answer::Accepted,
-                cipher: hello.cipher,
-                features: 0,
-                session: [9; 16],
-                system: System::default(),
-            };
-            connection.answer(&answer, LONG).unwrap();
-            // Until the client ends it.
-            let _ = connection.read_exact(&mut vec![0; 1 << 20], LONG);
+            welcome(theirs, None);
         });
         Ok(ours)
     }
@@ -97,7 +101,36 @@ impl Connect for SlowLogin {
 fn a_login_that_carries_a_connection_takes_none_of_the_time_of_what_comes_after_it() {
     let settings = LinkSettings { stall_timeout: Duration::from_secs(2), ..LinkSettings::default() };
     let (connect, tls) = (Arc::new(SlowLogin), our_client_config());
-    Client::connect(connect, tls, "localhost", settings, event::nobody()).map(drop).unwrap();
+    Client::connect(connect, tls, settings, event::nobody()).map(drop).unwrap();
+}
+
+/// Its server answers every hello with sealed frames.
+struct Sealing;
+
+impl Connect for Sealing {
+    fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
+        let (ours, theirs) = unix_pair();
+        std::thread::spawn(move || welcome(theirs, Some(Cipher::Aes128Gcm)));
+        Ok(ours)
+    }
+
+    fn name(&self) -> String {
+        "sealing".into()
+    }
+}
+
+#[test]
+fn a_server_that_chooses_another_cipher_than_was_asked_for_is_left() {
+    let connect = |cipher| {
+        let settings = LinkSettings { cipher, ..LinkSettings::default() };
+        Client::connect(Arc::new(Sealing), our_client_config(), settings, event::nobody())
+    };
+    connect(Cipher::Aes128Gcm).map(drop).unwrap();
+    for (cipher, word) in [(Cipher::Tls, "tls"), (Cipher::Aes256Gcm, "aes256")] {
+        let refused = connect(cipher).err().unwrap();
+        assert_eq!(refused.kind, FailureKind::Protocol, "{refused}");
+        assert!(refused.cause.contains(&format!("the cipher aes128 where {word} was asked for")), "{refused}");
+    }
 }
 
 /// Stands for a server: takes what clients say, and does nothing of it.
@@ -454,7 +487,7 @@ impl Connect for Tokenless {
 #[test]
 fn nobody_is_dialled_before_there_is_a_token_to_show_them() {
     let (connect, settings) = (Arc::new(Tokenless), LinkSettings::default());
-    let failed = Client::connect(connect, our_client_config(), "localhost", settings, event::nobody());
+    let failed = Client::connect(connect, our_client_config(), settings, event::nobody());
     assert_eq!(failed.err().map(|why| why.cause).as_deref(), Some("the provider is slow"));
 }
 
@@ -465,7 +498,6 @@ fn a_token_that_is_not_taken_where_another_was_is_not_shown_again() {
     let dialler = Dialler {
         connect: Arc::new(TcpConnect::new(Vec::new()).showing(Some(source.clone()))),
         tls: our_client_config(),
-        server_name: "localhost".to_owned(),
         settings: LinkSettings::default(),
         events: event::nobody(),
         told_tls: AtomicBool::new(false),

@@ -235,7 +235,7 @@ mod tests {
     fn a_part_goes_on_from_another_machine_and_what_is_no_part_of_a_push_does_not() {
         let identity = Identity::generate("test").unwrap();
         let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
-        let far = FarMover::new(Arc::new(TcpConnect::new(vec!["a:1".to_owned()])), tls, "thalweg");
+        let far = FarMover::new(Arc::new(TcpConnect::new(vec!["a:1".to_owned()])), tls);
         let place = Place { export: Some("data".to_owned()), path: b"run7".to_vec() };
         let (from, to) = (From::Local(vec!["/gpfs/run7/".into()]), To::Far(Arc::new(far), place));
         let (events, link_events) = (event::nobody(), event::nobody());

@@ -1,7 +1,7 @@
 //! What a hub tells of a channel.
 
 use super::{ClockOffset, FramePolicy, LossReason, ProducerId, check_name};
-use crate::message::check_count;
+use crate::message::{check_count, list};
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -27,10 +27,13 @@ pub struct ChannelStatus {
     /// are forgotten since, or producers wait.
     pub was_full: bool,
     /// Who makes frames; at most [`limits::STATUS_ROWS_MAX`].
+    #[serde(deserialize_with = "list::rows")]
     pub producers: Vec<ProducerStatus>,
     /// Who takes them; at most [`limits::STATUS_ROWS_MAX`].
+    #[serde(deserialize_with = "list::rows")]
     pub consumers: Vec<ConsumerStatus>,
     /// Sets that are not over: number, frames that it should have, frames taken; at most [`limits::STATUS_ROWS_MAX`].
+    #[serde(deserialize_with = "list::rows")]
     pub sets: Vec<(u64, u32, u32)>,
 }
 
@@ -44,7 +47,7 @@ impl ChannelStatus {
         }
         self.producers.iter().try_for_each(|row| row.producer.check())?;
         self.consumers.iter().try_for_each(|row| {
-            check_count("reasons", row.lost.len(), 16)?;
+            check_count("reasons", row.lost.len(), limits::STATUS_REASONS_MAX)?;
             check_count("addresses", row.addresses.len(), limits::STATUS_ADDRESSES_MAX)?;
             let is_address = |text: &String| text.parse::<IpAddr>().is_ok();
             if !row.addresses.iter().all(is_address) {
@@ -82,6 +85,7 @@ pub struct ConsumerStatus {
     /// The group's name, or the consumer's, or its number.
     pub name: String,
     /// Where its members are, or were last: IP addresses; at most [`limits::STATUS_ADDRESSES_MAX`].
+    #[serde(deserialize_with = "list::addresses")]
     pub addresses: Vec<String>,
     /// Members of a group; else 1, or 0 without a link.
     pub members: u32,
@@ -95,7 +99,8 @@ pub struct ConsumerStatus {
     pub taken: u64,
     /// Payload bytes of those.
     pub bytes: u64,
-    /// Frames that it does not get, by reason.
+    /// Frames that it does not get, by reason; at most [`limits::STATUS_REASONS_MAX`].
+    #[serde(deserialize_with = "list::reasons")]
     pub lost: Vec<(LossReason, u64)>,
     /// Taken by the hub to taken by the consumer, in nanoseconds: half, 90, 99 of 100 frames take no longer, and the
     /// longest.

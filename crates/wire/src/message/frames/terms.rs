@@ -1,7 +1,7 @@
 //! What a transfer of frames goes by: which channel, who produces, who consumes, and how.
 
 use super::{ProducerId, check_keep, check_name, check_number};
-use crate::message::check_count;
+use crate::message::{check_count, list};
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,7 @@ pub struct Consume {
     /// Where it begins.
     pub from: FrameFrom,
     /// What it has of producers, from an earlier session.
+    #[serde(deserialize_with = "list::producers")]
     pub has: Vec<HasOf>,
     /// It ends when so many producers have finished, and all that are known.
     pub producers: u32,
