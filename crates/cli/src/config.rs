@@ -10,6 +10,8 @@
 //! has a bad value, is an error with file and line. No secret stands in a file or in the environment: tickets are named
 //! by their files.
 
+mod internal;
+
 use crate::args::{Args, headings};
 use crate::help_flag;
 use crate::place::{Configured, Places};
@@ -26,6 +28,8 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+pub use internal::internal;
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
@@ -251,7 +255,7 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
     for file in files {
         let text = match text_of(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_asked => continue,
+            Err(error) if is_absent(&error) && !is_asked => continue,
             Err(error) => {
                 return Err(failure::at_path(failure::of_io("read the configuration", &error), &file));
             }
@@ -259,6 +263,11 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
         command = apply(&file, &text, command, &mut places)?;
     }
     Ok((command, places))
+}
+
+/// Whether this says that a file is not there, also for want of a directory to be in: `HOME=/dev/null` is some users'.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// A file's text, of a pipe's too: as long as any of these may be.

@@ -292,6 +292,20 @@ fn a_copy_through_a_stage_goes_on_as_a_job() {
     assert_eq!(std::fs::read_dir(stage).unwrap().count(), 0);
 }
 
+/// The keeper reads none: a configuration is of whoever types commands.
+#[test]
+fn a_job_with_a_configuration_of_its_own_begins_beside_a_broken_one() {
+    let site = Site::new();
+    let (own, usual) = (site.scratch.path("own.toml"), site.scratch.path("config/thalweg/config.toml"));
+    std::fs::create_dir_all(usual.parent().unwrap()).unwrap();
+    std::fs::write(&own, "streams = 2\n").unwrap();
+    std::fs::write(&usual, "strems = 3\n").unwrap();
+    let id = site.begin(site.copy(&["--config", own.to_str().unwrap()]));
+    // What follows reads the usual one.
+    std::fs::remove_file(&usual).unwrap();
+    site.end(&id);
+}
+
 #[test]
 fn a_job_that_runs_is_told_with_its_progress_and_what_it_goes_by() {
     let site = Site::new();
