@@ -101,7 +101,7 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     if args.to_ticket.is_some() && !elsewhere.iter().any(is_daemons) {
         return Err(needs_daemons());
     }
-    let state = identity::state_directory(args.link.state.as_deref())?;
+    let state = state_if_room(args.link.state.as_deref(), args.quiet)?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
     let held_before = heat::held();
@@ -588,6 +588,19 @@ fn movement(args: &CopyArgs) -> Result<Movement> {
 /// Takes less of this machine than others do, as asked.
 pub fn stand_back(priority: Priority) -> Result<()> {
     priority.take().map_err(|error| failure::of_io("set --nice, --ionice", &error))
+}
+
+/// The state directory of a copy or a stream, to which it is not needed: where there is no room for one that is told,
+/// unless `is_quiet`.
+///
+/// # Errors
+/// As [`identity::state_if_room`].
+pub fn state_if_room(asked: Option<&Path>, is_quiet: bool) -> Result<PathBuf> {
+    let (state, missing) = identity::state_if_room(asked)?;
+    if let Some(failure) = missing.filter(|_| !is_quiet) {
+        show::line(&format!("warning: {failure}; this goes on, and nothing of it is remembered"));
+    }
+    Ok(state)
 }
 
 const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";
