@@ -213,8 +213,9 @@ impl Asked {
     /// `Usage`.
     pub fn read_either(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
-        let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
-        let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
+        let destination = sources.pop().ok_or_else(|| usage("the source and the destination are missing"))?;
+        // Whoever names one place names what is to be copied.
+        let Some(first) = sources.first() else { return Err(usage("the destination is missing")) };
         let at = Whom::of(first);
         if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
