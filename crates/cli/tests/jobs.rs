@@ -457,6 +457,32 @@ fn where_a_job_cannot_be_recorded_it_does_not_begin() {
     assert_eq!(left, 0);
 }
 
+/// The only event that a program hears.
+#[track_caller]
+fn failure(ran: &Ran) -> Value {
+    let event: Value = serde_json::from_str(ran.stdout.trim()).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(event["event"], "error", "{ran:?}");
+    event
+}
+
+#[test]
+fn programs_hear_what_cannot_be_done_with_a_job_and_people_the_whole_command_that_goes_on() {
+    let site = Site::new();
+    let all: [&[&str]; 4] = [&["stop"], &["wait"], &["resume"], &["forget"]];
+    for words in all {
+        let ran = site.run(&[&["jobs"][..], words, &["--json", "none-of-these"]].concat()).expect(3);
+        assert_eq!(failure(&ran)["kind"], "notfound", "{ran:?}");
+    }
+    // It is no list of events.
+    let ran = site.run(&["jobs", "log", "--json", "none-of-these"]).expect(1);
+    assert_eq!(failure(&ran)["kind"], "usage");
+    let id = site.begin(site.copy(&[]));
+    let ran = site.run(&["jobs", "stop", &id]).expect(0);
+    assert!(ran.stderr.contains("`thalweg jobs resume --state "), "{ran:?}");
+    let ran = site.run(&["jobs", "show", &id]).expect(0);
+    assert!(ran.stdout.contains("thalweg jobs resume --state "), "{ran:?}");
+}
+
 #[test]
 fn jobs_that_cannot_be_read_are_told_and_no_success() {
     let site = Site::new();
@@ -468,6 +494,8 @@ fn jobs_that_cannot_be_read_are_told_and_no_success() {
     for words in all {
         let ran = site.run(words).expect(2);
         assert!(ran.stderr.contains("00000000ffff/record.json"), "{ran:?}");
+        let ran = site.run(&[words, &["--json"]].concat()).expect(2);
+        assert!(failure(&ran)["why"].as_str().unwrap().contains("00000000ffff/record.json"), "{ran:?}");
     }
     std::fs::remove_dir_all(jobs::directory(&site.state())).unwrap();
     for words in all {
