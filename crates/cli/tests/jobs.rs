@@ -363,6 +363,15 @@ fn what_cannot_go_on_without_a_terminal_does_not_begin_and_leaves_nothing() {
     nothing_is_left();
 }
 
+/// Nobody would hear of it: ssh logs in to whoever runs such a copy, and that one to the other.
+#[test]
+fn a_copy_between_far_places_that_nobody_can_log_in_to_is_no_job() {
+    let site = Site::new();
+    let ran = site.run(&["cp", "--detach", "-e", "false", "a.example:from", "b.example:to"]).expect(3);
+    assert!(ran.stderr.contains("the job did not begin"), "{ran:?}");
+    assert!(jobs::all(&site.state()).is_empty(), "{ran:?}");
+}
+
 #[test]
 fn hostile_words_are_shown_inert_and_resumed_as_they_are() {
     let site = Site::new();

@@ -9,6 +9,7 @@ use crate::place::Places;
 use crate::{begun, out, running, show, signals, threads};
 use earlier::Earlier;
 use errand::{Between, Elsewhere, Hears, Pack};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -163,7 +164,8 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     let receipts = begin_receipts(args, &works)?;
     let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
     let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
-    let awaited = elsewhere.map(|(number, _)| number).collect();
+    let awaited: BTreeSet<usize> = elsewhere.map(|(number, _)| number).collect();
+    let is_awaited = !awaited.is_empty();
     let teller = Arc::new(Teller::start(args, &meters, awaited)?);
     if !unused.is_empty() {
         // Of several copies it is said once: each has its own places.
@@ -182,7 +184,10 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
         signal: &signal,
         teller: &teller,
     };
-    begun::tell();
+    // Who waits for deputies has begun with them.
+    if !is_awaited {
+        begun::tell();
+    }
     let done = copies.run(&meters);
 
     // Ends links in order, and what ssh started.
