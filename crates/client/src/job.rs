@@ -389,7 +389,8 @@ fn meets(source: &str, destination: &str) -> Failure {
 /// The far mover that a place is at, and the place as that knows it; `None` for others.
 fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMover>, message::Place)>> {
     let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else { return Ok(None) };
-    Ok(Some((far_movers.reach(&whom)?.far, there)))
+    let reached = far_movers.reach(&whom).map_err(|failure| not_here::not_reached(place, failure))?;
+    Ok(Some((reached.far, there)))
 }
 
 /// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
