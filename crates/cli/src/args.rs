@@ -107,6 +107,9 @@ pub struct Args {
     pub config: Option<PathBuf>,
 }
 
+/// Commands that another thalweg starts, whose user was told what there is to tell: [`Command::is_internal`].
+pub const INTERNAL: [&str; 4] = ["mover", "deputy", "keep-run", "keep-job"];
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -10,6 +10,10 @@
 //! has a bad value, is an error with file and line. No secret stands in a file or in the environment: tickets are named
 //! by their files.
 
+mod internal;
+
+mod near;
+
 use crate::args::{Args, headings};
 use crate::help_flag;
 use crate::place::{Configured, Places};
@@ -26,6 +30,9 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+pub use internal::internal;
+use near::{nearest, not_known};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
@@ -86,6 +93,10 @@ pub const OPTIONS: [&str; 55] = [
     "via",
     "window",
 ];
+
+/// Those whose value is a file or a directory of this machine. Where a configuration has it, `~/` is the home directory,
+/// and what is relative is beside that file, for whoever reads it stands somewhere else each time.
+const FILES: [&str; 5] = ["issuers", "place-file", "state", "ticket", "ticket-file"];
 
 /// Options that have only the name of one of these, by the command that has them, or has commands that do: what they
 /// say is of one command line.
@@ -251,7 +262,7 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
     for file in files {
         let text = match text_of(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_asked => continue,
+            Err(error) if is_absent(&error) && !is_asked => continue,
             Err(error) => {
                 return Err(failure::at_path(failure::of_io("read the configuration", &error), &file));
             }
@@ -259,6 +270,11 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
         command = apply(&file, &text, command, &mut places)?;
     }
     Ok((command, places))
+}
+
+/// Whether this says that a file is not there, also for want of a directory to be in: `HOME=/dev/null` is some users'.
+fn is_absent(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// A file's text, of a pipe's too: as long as any of these may be.
@@ -386,9 +402,10 @@ impl File<'_> {
             };
             return refuse(expected);
         };
+        let option = argument.get_long().unwrap_or_default();
         let alone = Command::new("thalweg").no_binary_name(true).arg(argument.clone().required(false));
         for word in &words {
-            let mut typed = OsString::from(format!("--{}=", argument.get_long().unwrap_or_default()));
+            let mut typed = OsString::from(format!("--{option}="));
             typed.push(word);
             if let Err(error) = alone.clone().try_get_matches_from([typed]) {
                 let text = error.to_string();
@@ -396,7 +413,12 @@ impl File<'_> {
                 return refuse(line.strip_prefix("error: ").unwrap_or(line));
             }
         }
-        Ok(words)
+        let is_file = FILES.contains(&option);
+        let whole = |word: OsString| match word.to_str() {
+            Some(text) if is_file => self.file(text).into_os_string(),
+            _ => word,
+        };
+        Ok(words.into_iter().map(whole).collect())
     }
 
     fn place(
@@ -491,7 +513,8 @@ impl File<'_> {
 
     /// A file named in this one: `~/` is the home directory, what is relative is beside this file.
     fn file(&self, text: &str) -> PathBuf {
-        match (text.strip_prefix("~/"), etcetera::home_dir()) {
+        let below = if text == "~" { Some("") } else { text.strip_prefix("~/") };
+        match (below, etcetera::home_dir()) {
             (Some(below), Ok(home)) => home.join(below),
             _ => self.path.parent().unwrap_or(Path::new("")).join(text),
         }
@@ -535,39 +558,6 @@ impl File<'_> {
         let cause = format!("{path}:{line}: {why}");
         Failure::new(FailureKind::Usage, "read the configuration", cause)
     }
-}
-
-/// That a word is none of those that are known; and the nearest of them, if one is near.
-fn not_known<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let shown = Escaped(word.as_bytes());
-    match nearest(word, known) {
-        Some(near) => format!("`{shown}` is not known here: did you mean `{near}`?"),
-        None => format!("`{shown}` is not known here"),
-    }
-}
-
-/// The nearest of the words that are known, if one is near.
-fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// Of so many letters one may be wrong.
-    const LETTERS_FOR_EACH: usize = 3;
-    let near = known.map(|known| (distance(word, known), known)).min();
-    near.filter(|(wrong, _)| wrong * LETTERS_FOR_EACH <= word.len()).map(|(_, near)| near)
-}
-
-/// Letters to put in, take out or change to make one word of the other (Levenshtein).
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = at + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -673,15 +663,6 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_far_apart_as_letters_are_wrong() {
-        for (one, other, far) in
-            [("", "ab", 2), ("strems", "streams", 1), ("slot", "slots", 1), ("nice", "vice", 1)]
-        {
-            assert_eq!((distance(one, other), distance(other, one)), (far, far), "{one} {other}");
-        }
-    }
-
-    #[test]
     fn a_command_goes_over_the_top_and_the_command_line_over_both() {
         let text = "streams = 3\ncompress = true\nchunk = \"1MiB\"\n[cp]\nstreams = 5\n[sync]\nstreams = 7\n";
         let args = copy(text, &[]);
@@ -736,6 +717,43 @@ mod tests {
             for option in options {
                 assert!(!has_variable(name, option), "{name} --{option}");
             }
+        }
+    }
+
+    /// No shell reads them, and a directory called `~` would be made wherever a command is typed.
+    #[test]
+    fn files_and_directories_that_options_name_are_at_home_or_beside_the_file() {
+        let home = etcetera::home_dir().unwrap();
+        for (text, path) in [
+            ("~/kept", home.join("kept")),
+            ("~", home.join("")),
+            ("kept", "/x/kept".into()),
+            ("/kept", "/kept".into()),
+            ("~other/kept", "/x/~other/kept".into()),
+        ] {
+            let link = copy(&format!("state = \"{text}\"\n[cp]\nticket = \"{text}\"\n"), &[]).link;
+            assert_eq!((link.state, link.ticket), (Some(path.clone()), Some(path)), "{text}");
+        }
+        let text = "[serve]\nexport = \"a=/a\"\nissuers = \"i\"\nplace-file = \"p\"\nticket-file = \"t\"\n";
+        let matches = apply(text).unwrap().0.try_get_matches_from(["thalweg", "serve"]).unwrap();
+        match Args::from_arg_matches(&matches).unwrap().command {
+            crate::args::Command::Serve(args) => {
+                let named = [args.issuers, args.place_file, args.ticket_file];
+                assert_eq!(named, ["/x/i", "/x/p", "/x/t"].map(|path| Some(PathBuf::from(path))));
+            }
+            other => panic!("{other:?}"),
+        }
+        // What is typed is a shell's.
+        assert_eq!(copy("state = \"kept\"\n", &["--state", "here"]).link.state, Some("here".into()));
+        // No other option takes a file or a directory of this machine alone.
+        let is_path = |argument: &&Arg| {
+            let names = argument.get_value_names().unwrap_or_default();
+            names.iter().any(|name| ["FILE", "DIR"].contains(&name.as_str()))
+        };
+        for option in OPTIONS.into_iter().filter(|option| !FILES.contains(option)) {
+            let all = command();
+            let found = all.get_subcommands().flat_map(|sub| options_named(sub, option)).find(is_path);
+            assert!(found.is_none(), "{option}");
         }
     }
 

@@ -4,7 +4,7 @@ use crate::args::copy::{CopyArgs, Verify};
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{identity, json, out, show, signals, threads, units};
+use crate::{begun, identity, json, out, show, signals, threads, units};
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -71,6 +71,8 @@ struct Undrawn {
     never: bool,
     /// Copies that may still have a password asked for, by their numbers.
     awaited: BTreeSet<usize>,
+    /// Whether one of the command's copies has begun; that they all failed on the way there is no beginning of a job.
+    has_begun: bool,
 }
 
 impl Teller {
@@ -103,6 +105,7 @@ impl Teller {
             meters: meters.to_vec(),
             always: args.progress,
             never: args.quiet || args.json,
+            has_begun: awaited.len() < meters.len(),
             awaited,
         };
         let teller = Teller {
@@ -128,9 +131,19 @@ impl Teller {
         self.json || self.verbose > 0 || self.dry_run || self.report.is_some()
     }
 
-    /// The copy with this number has nobody asked for a password any more.
-    fn begun(&self, number: usize) {
-        let is_new = lock(&self.undrawn).as_mut().is_some_and(|undrawn| undrawn.awaited.remove(&number));
+    /// The copy with this number has nobody asked for a password any more: it has begun, or ended without that. With the
+    /// last of those that were awaited the command has begun, as a job.
+    fn begun(&self, number: usize, has_begun: bool) {
+        let (is_new, is_job_begun) = match lock(&self.undrawn).as_mut() {
+            Some(undrawn) if undrawn.awaited.remove(&number) => {
+                undrawn.has_begun |= has_begun;
+                (true, undrawn.has_begun && undrawn.awaited.is_empty())
+            }
+            _ => (false, false),
+        };
+        if is_job_begun {
+            begun::tell();
+        }
         if is_new {
             self.draw();
         }

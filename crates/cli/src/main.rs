@@ -36,9 +36,15 @@ fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let wants_json = words.iter().any(|word| word == "--json");
     let is_data = args::words_ask_for_data(&words);
-    let (command, places) = match config::layered(&words) {
-        Ok(layered) => layered,
-        Err(failure) => return failed(&failure, wants_json, is_data),
+    let (command, places) = match config::internal(&words) {
+        Some((command, said)) => {
+            said.iter().for_each(|text| show::line(text));
+            (command, place::Places::default())
+        }
+        None => match config::layered(&words) {
+            Ok(layered) => layered,
+            Err(failure) => return failed(&failure, wants_json, is_data),
+        },
     };
     // Not in the manual, which is made once for many commits.
     let command = command.long_version(thalweg_cli::VERSION);

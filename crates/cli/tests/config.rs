@@ -135,6 +135,20 @@ fn what_is_wrong_in_a_file_is_a_usage_error_with_file_and_line() {
     assert!(said(&absent).contains("/absent/file"), "{}", said(&absent));
 }
 
+/// `HOME=/dev/null` is what some services and accounts have.
+#[test]
+fn a_home_that_is_no_directory_has_no_configuration_and_says_what_to_name_for_the_state() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let (file, to) = (text(&scratch.path("file")), text(&scratch.path("to")));
+    let home = ("XDG_CONFIG_HOME", "/dev/null");
+    let out = run(&scratch, &[home], &["cp", &file, &to]);
+    assert!(out.status.success() && scratch.path("to").exists(), "{}", said(&out));
+    let out = run(&scratch, &[home, ("THALWEG_STATE", "/dev/null/state")], &["cp", &file, &to]);
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert!(said(&out).contains("hint: ") && said(&out).contains("--state DIR"), "{}", said(&out));
+}
+
 /// No link would stand for longer, whatever the network.
 #[test]
 fn a_time_in_which_nothing_can_come_is_refused_on_the_command_line_and_in_a_file() {

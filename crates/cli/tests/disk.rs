@@ -6,6 +6,9 @@
 
 mod support;
 
+#[path = "disk/state.rs"]
+mod state;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -287,33 +290,6 @@ fn d1_a_full_disk_at_the_daemon_is_told_to_the_client() {
     assert_only_whole_names(&from, &to);
     volume.remount("size=96m");
     push().expect(0);
-    assert_same(&from, &to);
-    assert_no_litter(&to);
-}
-
-#[test]
-fn d1_a_full_state_directory_costs_no_copy() {
-    let row = "D-1 state";
-    if !can_mount(row) {
-        return;
-    }
-    let scratch = Scratch::new();
-    let from = scratch.path("from");
-    std::fs::create_dir(&from).unwrap();
-    for i in 0..2000u64 {
-        std::fs::write(from.join(format!("file-{i:04}")), noise(i, 100)).unwrap();
-    }
-    let volume = Volume::in_memory(scratch.root(), "state", "size=1m");
-    let to = scratch.path("to");
-    let state = volume.path.join("state");
-    let run = || Running::start(with(with(copy(&scratch, &from, &to), ["--state"]), [&state])).end(LIMIT);
-    run().expect(0);
-    std::fs::write(volume.path.join("filler"), vec![1; 2 << 20]).unwrap_err();
-    std::fs::write(from.join("file-new"), noise(5000, 3000)).unwrap();
-    run().expect(0);
-    assert_eq!(std::fs::read(to.join("file-new")).unwrap(), noise(5000, 3000));
-    std::fs::remove_file(volume.path.join("filler")).unwrap();
-    run().expect(0);
     assert_same(&from, &to);
     assert_no_litter(&to);
 }

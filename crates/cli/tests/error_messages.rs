@@ -153,6 +153,22 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             hint: "is `thalweg serve` running there",
         },
         Case {
+            words: vec!["cp", &plain, "tw://mistyped.invalid/data/x"],
+            exit: 3,
+            operation: "look up",
+            object: "mistyped.invalid",
+            why: "mistyped.invalid",
+            hint: "is the name of the host right",
+        },
+        Case {
+            words: vec!["cp", &plain],
+            exit: 1,
+            operation: "",
+            object: "",
+            why: "the destination is missing",
+            hint: "",
+        },
+        Case {
             words: vec!["cp", &plain, &no_room],
             exit: 6,
             operation: "write",

@@ -123,6 +123,30 @@ fn only_the_names_listed_are_copied_from_a_file_from_stdin_and_with_nul() {
     assert_eq!(facts(&scratch.path("by-nul")).len(), 2);
 }
 
+/// Whoever tries a filter with made data is to see what it does.
+#[test]
+fn a_filter_counts_for_data_that_are_made_and_a_list_is_refused_there() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to").display().to_string();
+    let set = "data:files=3,size=1KiB,seed=1";
+    scratch.ok(["cp", "--exclude", "f0000001", set, &to]);
+    let names: Vec<String> =
+        facts(&scratch.path("to")).keys().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+    let has = |name: &str| names.iter().any(|path| path.ends_with(name));
+    assert!(has("/f0000000") && !has("/f0000001") && has("/f0000002"), "{names:?}");
+    let out = scratch.path("out").display().to_string();
+    scratch.run(["cp", "--exclude", "zero", "zero:1KiB", &out]);
+    assert!(!scratch.path("out").is_file());
+    std::fs::write(scratch.path("list"), "f0000000\n").unwrap();
+    let list = scratch.path("list").display().to_string();
+    for from in [set, "zero:1KiB", "sim:"] {
+        let out = scratch.run(["cp", "--files-from", &list, from, "null:"]);
+        assert_eq!(out.status.code(), Some(3), "{from}");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(said.contains("--files-from") && said.contains("--exclude"), "{from}: {said}");
+    }
+}
+
 #[test]
 fn a_list_that_leads_out_or_names_nothing_is_exit_1_and_a_name_that_is_not_there_exit_2() {
     let scratch = Scratch::new();

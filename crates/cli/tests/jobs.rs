@@ -292,6 +292,20 @@ fn a_copy_through_a_stage_goes_on_as_a_job() {
     assert_eq!(std::fs::read_dir(stage).unwrap().count(), 0);
 }
 
+/// The keeper reads none: a configuration is of whoever types commands.
+#[test]
+fn a_job_with_a_configuration_of_its_own_begins_beside_a_broken_one() {
+    let site = Site::new();
+    let (own, usual) = (site.scratch.path("own.toml"), site.scratch.path("config/thalweg/config.toml"));
+    std::fs::create_dir_all(usual.parent().unwrap()).unwrap();
+    std::fs::write(&own, "streams = 2\n").unwrap();
+    std::fs::write(&usual, "strems = 3\n").unwrap();
+    let id = site.begin(site.copy(&["--config", own.to_str().unwrap()]));
+    // What follows reads the usual one.
+    std::fs::remove_file(&usual).unwrap();
+    site.end(&id);
+}
+
 #[test]
 fn a_job_that_runs_is_told_with_its_progress_and_what_it_goes_by() {
     let site = Site::new();
@@ -347,6 +361,15 @@ fn what_cannot_go_on_without_a_terminal_does_not_begin_and_leaves_nothing() {
     assert_eq!(ran.stdout, "");
     assert!(ran.stderr.contains("error: ") && ran.stderr.contains("the job did not begin"), "{ran:?}");
     nothing_is_left();
+}
+
+/// Nobody would hear of it: ssh logs in to whoever runs such a copy, and that one to the other.
+#[test]
+fn a_copy_between_far_places_that_nobody_can_log_in_to_is_no_job() {
+    let site = Site::new();
+    let ran = site.run(&["cp", "--detach", "-e", "false", "a.example:from", "b.example:to"]).expect(3);
+    assert!(ran.stderr.contains("the job did not begin"), "{ran:?}");
+    assert!(jobs::all(&site.state()).is_empty(), "{ran:?}");
 }
 
 #[test]
@@ -443,6 +466,32 @@ fn where_a_job_cannot_be_recorded_it_does_not_begin() {
     assert_eq!(left, 0);
 }
 
+/// The only event that a program hears.
+#[track_caller]
+fn failure(ran: &Ran) -> Value {
+    let event: Value = serde_json::from_str(ran.stdout.trim()).unwrap_or_else(|_| panic!("{ran:?}"));
+    assert_eq!(event["event"], "error", "{ran:?}");
+    event
+}
+
+#[test]
+fn programs_hear_what_cannot_be_done_with_a_job_and_people_the_whole_command_that_goes_on() {
+    let site = Site::new();
+    let all: [&[&str]; 4] = [&["stop"], &["wait"], &["resume"], &["forget"]];
+    for words in all {
+        let ran = site.run(&[&["jobs"][..], words, &["--json", "none-of-these"]].concat()).expect(3);
+        assert_eq!(failure(&ran)["kind"], "notfound", "{ran:?}");
+    }
+    // It is no list of events.
+    let ran = site.run(&["jobs", "log", "--json", "none-of-these"]).expect(1);
+    assert_eq!(failure(&ran)["kind"], "usage");
+    let id = site.begin(site.copy(&[]));
+    let ran = site.run(&["jobs", "stop", &id]).expect(0);
+    assert!(ran.stderr.contains("`thalweg jobs resume --state "), "{ran:?}");
+    let ran = site.run(&["jobs", "show", &id]).expect(0);
+    assert!(ran.stdout.contains("thalweg jobs resume --state "), "{ran:?}");
+}
+
 #[test]
 fn jobs_that_cannot_be_read_are_told_and_no_success() {
     let site = Site::new();
@@ -454,6 +503,8 @@ fn jobs_that_cannot_be_read_are_told_and_no_success() {
     for words in all {
         let ran = site.run(words).expect(2);
         assert!(ran.stderr.contains("00000000ffff/record.json"), "{ran:?}");
+        let ran = site.run(&[words, &["--json"]].concat()).expect(2);
+        assert!(failure(&ran)["why"].as_str().unwrap().contains("00000000ffff/record.json"), "{ran:?}");
     }
     std::fs::remove_dir_all(jobs::directory(&site.state())).unwrap();
     for words in all {

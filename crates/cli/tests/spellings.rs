@@ -55,6 +55,25 @@ fn who_types_an_option_or_a_command_of_another_mover_is_told_what_it_is_here() {
     assert!(!scratch.path("to").exists());
 }
 
+/// As instruments name them, by the time.
+#[test]
+fn a_file_whose_name_has_a_colon_is_told_how_it_is_written() {
+    let scratch = Scratch::new();
+    let name = "run_2026-01-01T12:00:00.h5";
+    std::fs::write(scratch.path(name), b"content").unwrap();
+    let written = format!("./{name}");
+    for (words, code) in
+        [(&["cp", "-e", "false", name, "to"][..], 3), (&["cp", "file", name, "to/"], 1)]
+    {
+        let out = run(&scratch, words);
+        assert_eq!(out.status.code(), Some(code), "{}", told(&out));
+        let is_told = told(&out).contains(&format!("a file of this name is here: write {written}"));
+        assert!(is_told && !told(&out).contains("resumes"), "{}", told(&out));
+    }
+    let out = run(&scratch, &["cp", &written, "to"]);
+    assert!(out.status.success() && scratch.path("to").exists(), "{}", told(&out));
+}
+
 #[test]
 fn the_guide_has_the_rows_that_the_program_says() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/other-tools.md");

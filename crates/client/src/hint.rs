@@ -216,9 +216,12 @@ mod tests {
     fn an_old_ticket_and_a_state_directory_that_cannot_be_made_say_what_to_name_instead() {
         let told = said(FailureKind::Permission, Reason::NotTrusted);
         assert!(told.contains("--ticket") && told.contains("THALWEG_TICKET"), "{told}");
-        let told = said(FailureKind::Permission, Reason::NoState);
-        for word in ["--state", "THALWEG_STATE", "XDG_STATE_HOME"] {
-            assert!(told.contains(word), "{told}");
+        // Not found, where the home is no directory.
+        for kind in [FailureKind::Permission, FailureKind::Space, FailureKind::NotFound, FailureKind::Conflict] {
+            let told = said(kind, Reason::NoState);
+            for word in ["--state", "THALWEG_STATE", "XDG_STATE_HOME"] {
+                assert!(told.contains(word), "{told}");
+            }
         }
     }
 

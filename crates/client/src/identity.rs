@@ -33,6 +33,18 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// The state directory of a copy or a stream, and why it is not there where there is no room for one: then nothing is
+/// remembered, and what is signed is signed with a key that is kept nowhere.
+///
+/// # Errors
+/// If there is no home, or it cannot be created for another reason.
+pub fn state_if_room(asked: Option<&Path>) -> Result<(PathBuf, Option<Failure>)> {
+    match state_directory(asked) {
+        Err(failure) if failure.kind == FailureKind::Space => Ok((state_path(asked)?, Some(failure))),
+        made => Ok((made?, None)),
+    }
+}
+
 /// The state directory of a command that has no option for it: what `THALWEG_STATE` names, else the usual one.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use thalweg_mover::run::copy::{
     self, EvidenceSink, From, Remembered, Report, Selection, Stop, To, Watch, Wishes,
 };
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_service::published::{Progress, Publisher, State};
+use thalweg_service::published::{Progress, Publisher, SHOWN_BYTES_MAX, State};
 use thalweg_wire::message::{self, PartOf};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
@@ -213,8 +213,9 @@ impl Asked {
     /// `Usage`.
     pub fn read_either(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
-        let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
-        let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
+        let destination = sources.pop().ok_or_else(|| usage("the source and the destination are missing"))?;
+        // Whoever names one place names what is to be copied.
+        let Some(first) = sources.first() else { return Err(usage("the destination is missing")) };
         let at = Whom::of(first);
         if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
@@ -299,9 +300,21 @@ impl Asked {
 
     /// Source and destination as they are shown.
     pub fn names(&self) -> (String, String) {
-        let from: Vec<String> = self.sources.iter().map(Place::to_string).collect();
         let part = self.part.map_or_else(String::new, |part| format!(" (part {part})"));
-        (format!("{}{part}", from.join(" ")), self.destination.to_string())
+        // The number of those that are not shown has room too.
+        let bytes_max = SHOWN_BYTES_MAX - 64;
+        let mut from = String::new();
+        for (at, source) in self.sources.iter().enumerate() {
+            let name = source.to_string();
+            if at > 0 && from.len() + name.len() >= bytes_max {
+                from.push_str(&format!(" and {} more", self.sources.len() - at));
+                break;
+            }
+            let between = if at > 0 { " " } else { "" };
+            from.push_str(between);
+            from.push_str(&name);
+        }
+        (format!("{from}{part}"), self.destination.to_string())
     }
 
     /// Reaches them. `state` is where our own keys are: those of a ticket, which its daemon has too, sign nothing.
@@ -376,7 +389,8 @@ fn meets(source: &str, destination: &str) -> Failure {
 /// The far mover that a place is at, and the place as that knows it; `None` for others.
 fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMover>, message::Place)>> {
     let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else { return Ok(None) };
-    Ok(Some((far_movers.reach(&whom)?.far, there)))
+    let reached = far_movers.reach(&whom).map_err(|failure| not_here::not_reached(place, failure))?;
+    Ok(Some((reached.far, there)))
 }
 
 /// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
@@ -620,6 +634,20 @@ mod tests {
         let only: Vec<RelativePath> = (0..names).map(name).collect();
         let typed = ["tw://a.example/data/run7/", "/nowhere/to"].map(OsString::from);
         Asked::read("cp", &typed, Some(only.as_slice()), &Places::default()).map(|_| only)
+    }
+
+    /// They are written twice a second, and shown to people.
+    #[test]
+    fn of_thousands_of_sources_the_first_are_named_and_the_others_counted() {
+        let names = |count: usize| {
+            let sources = (0..count).map(|number| Place::Local(format!("run7/ä-{number:06}").into()));
+            Asked::of(sources.collect(), Place::Null).names().0
+        };
+        assert_eq!(names(2), "run7/ä-000000 run7/ä-000001");
+        let many = names(10_000);
+        assert!(many.len() <= SHOWN_BYTES_MAX && many.starts_with("run7/ä-000000 run7/ä-000001 "), "{many}");
+        let shown = many.matches("run7/").count();
+        assert!(shown > 10 && many.ends_with(&format!(" and {} more", 10_000 - shown)), "{many}");
     }
 
     #[test]

@@ -4,7 +4,10 @@
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Place;
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use thalweg_mover::failure::{Failure, FailureKind, Reason};
 use thalweg_mover::link::ssh;
 use thalweg_wire::message::PartOf;
@@ -143,6 +146,9 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
         }
     }
     let mut cause = "all sources must be at one place".to_owned();
+    if let Some(told) = sources.iter().find_map(named_here) {
+        let _ = write!(cause, "; {told}");
+    }
     let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
     let is_copied = |group: &Vec<&Place>| !is_daemon(group[0]) || !is_daemon(destination);
     if groups.iter().all(is_copied) {
@@ -154,6 +160,25 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
         let _ = write!(cause, "; several copies at the same time are: thalweg cp {}", copies.join(" --and "));
     }
     Failure::new(FailureKind::Usage, "read the places", cause)
+}
+
+/// What is said of a place by ssh whose words are also the name of a file here, which has a colon in it.
+fn named_here(place: &Place) -> Option<String> {
+    let Place::Ssh { host, port: None, path } = place else { return None };
+    let word = [host.as_bytes(), b":", path].concat();
+    Path::new(OsStr::from_bytes(&word)).symlink_metadata().ok()?;
+    Some(format!("a file of this name is here: write {}", quoted(&[&b"./"[..], &word].concat())))
+}
+
+/// What becomes of a failure to reach a place by ssh: where a file here may have been meant, that is said, and not what
+/// is to be done about ssh.
+pub(crate) fn not_reached(place: &Place, failure: Failure) -> Failure {
+    match named_here(place).filter(|_| failure.reason == Reason::SshEnded) {
+        Some(told) => {
+            Failure::new(FailureKind::NotFound, "find the place", format!("{}; {told}", failure.cause))
+        }
+        None => failure,
+    }
 }
 
 /// Whether it is the only source of its copy: its content is made here, without a disk.

@@ -200,8 +200,8 @@ impl Publisher {
             state: State::Running,
             began_at: now.as_secs(),
             told_at: now.as_secs(),
-            from: from.to_owned(),
-            to: to.to_owned(),
+            from: cut(from.to_owned()),
+            to: cut(to.to_owned()),
             address: None,
             ticket: None,
             progress: None,
@@ -357,8 +357,8 @@ fn is_exceeded(bytes_per_s: u64, bytes: u64, nanos: u64, at_once: u64) -> bool {
     bytes.saturating_sub(at_once) as f64 > bytes_per_s as f64 * (nanos as f64 / 1e9) * SLACK
 }
 
-/// Bytes of what a client chose that are shown of one thing.
-pub(crate) const SHOWN_BYTES_MAX: usize = 1 << 10;
+/// Bytes of what a client or a user chose that are shown of one thing: all of it is written twice a second.
+pub const SHOWN_BYTES_MAX: usize = 1 << 10;
 
 /// A place that a client named, inert, and cut where it is longer than [`SHOWN_BYTES_MAX`].
 pub(crate) fn shown(place: &Place) -> String {
@@ -543,6 +543,11 @@ mod tests {
         let lost = Publisher::begin(state, "a", "lost", false).unwrap();
         lost.put(|told| told.pid = u32::MAX);
         assert_eq!(all(state).last().map(|s| s.state), Some(State::Gone));
+        // Whatever names they have.
+        let long = Publisher::begin(state, &"ä".repeat(10_000), "b", false).unwrap();
+        long.tell(&Evidence::default(), None);
+        let from = all(state).pop().unwrap().from;
+        assert!(from.len() <= SHOWN_BYTES_MAX + CUT.len() && from.ends_with(CUT), "{}", from.len());
     }
 
     #[test]

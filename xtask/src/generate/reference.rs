@@ -135,7 +135,8 @@ command that has it; in a table with a command's name it is that command's only,
 all its commands. What only has the name of such an option stands on the command line: `--listen`, `--memory` and \
 `--window` of `frames`, `--cca` of `advise`, `--chunk` and `--window` of `model`. A value is a text \
 or a number as on the command line, `true` or `false` for a flag, and a list of texts where an option may be given several \
-times (in the environment it has one value there). A flag that a file sets is taken back by its variable: \
+times (in the environment it has one value there). Files and directories (`state`, `ticket`, `ticket-file`, `place-file`, \
+`issuers`) are relative to the configuration file, and `~/` is your home. A flag that a file sets is taken back by its variable: \
 `THALWEG_COMPRESS=no`. What is not known, or has a bad value, is an error with file and line. A variable that is empty \
 says nothing, and one that begins with `THALWEG_` and is none of those below is told with a warning.
 

@@ -41,7 +41,7 @@ pub struct JobsArgs {
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR", global = true)]
     pub state: Option<PathBuf>,
-    /// Each job that is told of as JSON, one a line, on stdout
+    /// Each job that is told of as JSON, one a line, on stdout; not with log
     #[arg(long, global = true)]
     pub json: bool,
 }

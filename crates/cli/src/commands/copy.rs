@@ -9,6 +9,7 @@ use crate::place::Places;
 use crate::{begun, out, running, show, signals, threads};
 use earlier::Earlier;
 use errand::{Between, Elsewhere, Hears, Pack};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,7 +103,7 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     if args.to_ticket.is_some() && !elsewhere.iter().any(is_daemons) {
         return Err(needs_daemons());
     }
-    let state = identity::state_directory(args.link.state.as_deref())?;
+    let state = state_if_room(args.link.state.as_deref(), args.quiet)?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
     let held_before = heat::held();
@@ -164,7 +165,8 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
     let receipts = begin_receipts(args, &wishes.selection, &works)?;
     let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
     let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
-    let awaited = elsewhere.map(|(number, _)| number).collect();
+    let awaited: BTreeSet<usize> = elsewhere.map(|(number, _)| number).collect();
+    let is_awaited = !awaited.is_empty();
     let teller = Arc::new(Teller::start(args, &meters, awaited)?);
     if !unused.is_empty() {
         // Of several copies it is said once: each has its own places.
@@ -183,7 +185,10 @@ fn run_directly(command: &str, args: &CopyArgs, filter: &FilterArgs, places: &Pl
         signal: &signal,
         teller: &teller,
     };
-    begun::tell();
+    // Who waits for deputies has begun with them.
+    if !is_awaited {
+        begun::tell();
+    }
     let done = copies.run(&meters);
 
     // Ends links in order, and what ssh started.
@@ -594,6 +599,19 @@ fn movement(args: &CopyArgs) -> Result<Movement> {
 /// Takes less of this machine than others do, as asked.
 pub fn stand_back(priority: Priority) -> Result<()> {
     priority.take().map_err(|error| failure::of_io("set --nice, --ionice", &error))
+}
+
+/// The state directory of a copy or a stream, to which it is not needed: where there is no room for one that is told,
+/// unless `is_quiet`.
+///
+/// # Errors
+/// As [`identity::state_if_room`].
+pub fn state_if_room(asked: Option<&Path>, is_quiet: bool) -> Result<PathBuf> {
+    let (state, missing) = identity::state_if_room(asked)?;
+    if let Some(failure) = missing.filter(|_| !is_quiet) {
+        show::line(&format!("warning: {failure}; this goes on, and nothing of it is remembered"));
+    }
+    Ok(state)
 }
 
 const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";

@@ -39,39 +39,55 @@ const PIECE_BYTES: usize = 64 << 10;
 /// each.
 pub fn jobs(args: &JobsArgs) -> Result<Exit> {
     let state = identity::state_path(args.state.as_deref())?;
-    let them = Them { state: &state, json: args.json };
+    let them = Them { state: &state, option: show::state_option(args.state.as_deref()), json: args.json };
     match &args.command {
+        Some(JobsCommand::Log(_)) if args.json => {
+            let cause = "--json: a log is what the job said, as it said it; `jobs show --json` tells of the job";
+            Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+        }
         None => them.list(),
         Some(JobsCommand::Show(args)) => them.show(args),
         Some(JobsCommand::Log(args)) => them.log(args),
         Some(JobsCommand::Wait(args)) => Ok(them.wait(args)),
-        Some(JobsCommand::Stop(args)) => Ok(each(&args.jobs, |job| them.stop(job, args))),
+        Some(JobsCommand::Stop(args)) => Ok(them.each(&args.jobs, |job| them.stop(job, args))),
         Some(JobsCommand::Resume(args)) if args.all => them.resume_all(),
-        Some(JobsCommand::Resume(args)) => Ok(each(&args.jobs, |job| them.resume(&them.find(job)?))),
+        Some(JobsCommand::Resume(args)) => {
+            Ok(them.each(&args.jobs, |job| them.resume(&them.find(job)?)))
+        }
         Some(JobsCommand::Forget(args)) => them.forget(args),
     }
-}
-
-/// Does it with each; one that fails does not keep the others. The gravest exit code.
-fn each(jobs: &[String], mut work: impl FnMut(&str) -> Result<Exit>) -> Exit {
-    jobs.iter().map(|job| told(work(job))).fold(Exit::Done, Exit::worst)
-}
-
-/// A failure is told, and is an exit code then.
-fn told(done: Result<Exit>) -> Exit {
-    done.unwrap_or_else(|failure| {
-        show::failure(&failure);
-        Exit::of(failure.kind)
-    })
 }
 
 /// The jobs of a state directory.
 struct Them<'a> {
     state: &'a Path,
+    /// That directory for a further command, where it was named.
+    option: String,
     json: bool,
 }
 
 impl Them<'_> {
+    /// Does it with each; one that fails does not keep the others. The gravest exit code.
+    fn each(&self, jobs: &[String], mut work: impl FnMut(&str) -> Result<Exit>) -> Exit {
+        jobs.iter().map(|job| self.told(work(job))).fold(Exit::Done, Exit::worst)
+    }
+
+    /// A failure is told, and is an exit code then.
+    fn told(&self, done: Result<Exit>) -> Exit {
+        done.unwrap_or_else(|failure| {
+            self.tell_failure(&failure);
+            Exit::of(failure.kind)
+        })
+    }
+
+    /// One of a job, which does not end the command.
+    fn tell_failure(&self, failure: &Failure) {
+        if self.json {
+            json::tell(&json::error(failure, None));
+        }
+        show::failure(failure);
+    }
+
     fn find(&self, job: &str) -> Result<Job> {
         jobs::find(self.state, job)
     }
@@ -79,7 +95,7 @@ impl Them<'_> {
     /// All that can be read; the others are told, and what that makes of the exit code.
     fn known(&self) -> Result<(Vec<Job>, Exit)> {
         let known = jobs::known(self.state)?;
-        known.unread.iter().for_each(|(_, failure)| show::failure(failure));
+        known.unread.iter().for_each(|(_, failure)| self.tell_failure(failure));
         Ok((known.jobs, if known.unread.is_empty() { Exit::Done } else { Exit::Partial }))
     }
 
@@ -99,7 +115,7 @@ impl Them<'_> {
         let job = self.find(&args.job)?;
         match self.json {
             true => json::line(&tell::object(&job, self.state))?,
-            false => tell::all(&job, self.state, usize::from(args.lines))?,
+            false => tell::all(&job, self.state, &self.option, usize::from(args.lines))?,
         }
         out::flush()?;
         Ok(Exit::Done)
@@ -123,7 +139,7 @@ impl Them<'_> {
     /// Of one that is interrupted no exit code is its own.
     fn wait(&self, args: &JobsWaitArgs) -> Exit {
         let until = args.timeout.map(|timeout| Instant::now() + timeout);
-        each(&args.jobs, |job| {
+        self.each(&args.jobs, |job| {
             let job = self.over(self.find(job)?, until)?;
             self.tell(&job);
             let end = job.record.end.filter(|_| job.state != State::Interrupted);
@@ -173,7 +189,7 @@ impl Them<'_> {
             if let Err(error) = jobs::ask_to_stop(&job.directory) {
                 // It stops all the same.
                 let why = of_io(error);
-                show::line(&format!("warning: `thalweg jobs resume --all` will resume it: {why}"));
+                show::line(&format!("warning: `thalweg jobs resume --all{}` will resume it: {why}", self.option));
             }
             if let Err(error) = keeper.terminate() {
                 // How it ends is not by this.
@@ -183,8 +199,11 @@ impl Them<'_> {
             let until = Instant::now() + args.timeout;
             while !keeper.has_ended() {
                 if until <= Instant::now() {
-                    let why = "it was asked to, and what was written becomes durable first: `thalweg jobs wait` waits";
-                    return Err(failed(FailureKind::Busy, why));
+                    let why = format!(
+                        "it was asked to, and what was written becomes durable first: `thalweg jobs wait{} {id}` waits",
+                        self.option
+                    );
+                    return Err(failed(FailureKind::Busy, &why));
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }
@@ -195,7 +214,7 @@ impl Them<'_> {
         }
         self.tell(&job);
         if !self.json && job.state != State::Done {
-            show::line(&format!("`thalweg jobs resume {id}` goes on"));
+            show::line(&format!("`thalweg jobs resume{} {id}` goes on", self.option));
         }
         Ok(Exit::Done)
     }
@@ -225,18 +244,18 @@ impl Them<'_> {
     fn resume_all(&self) -> Result<Exit> {
         let (all, exit) = self.known()?;
         let interrupted = all.into_iter().filter(|job| job.state == State::Interrupted && is_here(job));
-        Ok(interrupted.map(|job| told(self.resume(&job))).fold(exit, Exit::worst))
+        Ok(interrupted.map(|job| self.told(self.resume(&job))).fold(exit, Exit::worst))
     }
 
     fn forget(&self, args: &JobsForgetArgs) -> Result<Exit> {
         let Some(older_than) = args.older_than else {
-            return Ok(each(&args.jobs, |job| self.find(job)?.forget().map(|()| Exit::Done)));
+            return Ok(self.each(&args.jobs, |job| self.find(job)?.forget().map(|()| Exit::Done)));
         };
         let now = unix_seconds();
         let is_old = |job: &Job| now.saturating_sub(job.over_at()) >= older_than.as_secs();
         let (all, exit) = self.known()?;
         let old = all.into_iter().filter(|job| job.state.is_over() && is_old(job));
-        Ok(old.map(|job| told(job.forget().map(|()| Exit::Done))).fold(exit, Exit::worst))
+        Ok(old.map(|job| self.told(job.forget().map(|()| Exit::Done))).fold(exit, Exit::worst))
     }
 
     /// A job about which something was done.

@@ -17,7 +17,7 @@ use thalweg_client::options::congestion;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::stream::{self, End, Ends, Report};
-use thalweg_client::{events, identity};
+use thalweg_client::events;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
@@ -37,7 +37,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     let priority = args.priority.priority();
     // Before there are threads: they inherit it.
     super::copy::stand_back(priority)?;
-    let state = identity::state_directory(args.link.state.as_deref())?;
+    let state = super::copy::state_if_room(args.link.state.as_deref(), args.quiet)?;
     let events = if args.quiet { event::nobody() } else { show::notes() };
     let mut far_movers = FarMovers::new(args.link.how(places, &state, priority, events));
     let source = End::parse(&args.source, places, || duplicate(std::io::stdin().as_fd()))?;

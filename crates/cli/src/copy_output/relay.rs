@@ -59,9 +59,14 @@ impl Relay {
         self.listener.hear(&Event::Note(text));
     }
 
-    /// It has begun, or is over: what may ask for a password has done so.
+    /// It has begun: what may ask for a password has done so.
     pub fn begun(&self) {
-        self.listener.teller.begun(self.listener.number);
+        self.listener.teller.begun(self.listener.number, true);
+    }
+
+    /// It is over, and asks for none any more. `is_done`: it had begun, though it may have told nothing of that.
+    pub fn over(&self, is_done: bool) {
+        self.listener.teller.begun(self.listener.number, is_done);
     }
 
     /// What is in the report that it wrote, for ours.

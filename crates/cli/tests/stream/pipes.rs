@@ -1,8 +1,9 @@
 //! Pipes: to a file, from a file, and from program to program.
 
-use crate::support::job::Running;
+use crate::support::job::{Running, signal, with};
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, append, command, holds, mark, piped};
+use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -296,4 +297,32 @@ fn a_daemon_tells_a_session_that_ended_in_order_from_a_link_that_was_lost() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(wait_until(LIMIT, || scratch.server_log().contains("link lost")), "{}", scratch.server_log());
+}
+
+/// Of a terminal that goes away the kernel tells and the shell, and a login that ends sends SIGHUP behind SIGTERM.
+/// Nobody can read again what was read from a pipe.
+#[test]
+fn a_pipe_whose_terminal_goes_away_brings_what_was_read_of_it() {
+    /// What a pipe holds, and what is in a reader's hands.
+    const UNREAD_MAX: usize = 1 << 20;
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    for (first, name, code) in [(Signal::SIGHUP, "x", 130), (Signal::SIGTERM, "y", 143)] {
+        let content = noise(7, 4 << 20);
+        let stream = with(command(&scratch), ["--bwlimit", "8Mbit/s", "-", &daemon.place("data", name)]);
+        let (job, mut stdin) = Running::fed(stream);
+        stdin.write_all(&content).unwrap();
+        signal(job.pid(), first);
+        let is_stopping = || job.said().iter().any(|(_, line)| line.contains("stopping:"));
+        assert!(wait_until(LIMIT, is_stopping), "{:?}", job.said());
+        signal(job.pid(), Signal::SIGHUP);
+        job.end(LIMIT).expect(code);
+        drop(stdin);
+        let came = std::fs::read(export.join(name)).unwrap();
+        assert!(content.starts_with(&came));
+        assert!(came.len() + UNREAD_MAX >= content.len(), "{} bytes came", came.len());
+        assert_eq!(mark(&scratch, &export.join(name)), (came.len() as u64, false));
+    }
 }

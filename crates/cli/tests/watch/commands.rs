@@ -4,7 +4,7 @@ use crate::journal::journal;
 use crate::support::chance::in_time;
 use crate::support::volume::{self, Volume};
 use crate::support::{self, wait_until};
-use crate::{Bench, LIMIT, LOG, analysis, ends, keepers, start};
+use crate::{Bench, LIMIT, LOG, analysis, ends, keepers, start, terminate};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -44,6 +44,23 @@ fn a_program_that_cannot_be_run_is_refused_before_anything_is_looked_at() {
         assert_eq!(code, Some(1), "{program}: {text}");
         assert!(text.contains(&format!("`{program}`: ")) && text.contains("after `--`"), "{text}");
     }
+}
+
+/// The file is of whoever types commands: who keeps a run reads none.
+#[test]
+fn a_configuration_that_is_broken_while_a_watch_runs_costs_no_item_its_command() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, LOG);
+    bench.put("a", b"a");
+    let mut watch = start(bench.local(&["--attempts", "1", "--on-arrival", script.to_str().unwrap()]));
+    assert!(wait_until(LIMIT, || bench.log().len() == 1), "the first is analysed");
+    let file = bench.scratch.path("config/thalweg/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "strems = 3\n").unwrap();
+    bench.put("b", b"b");
+    assert!(wait_until(LIMIT, || bench.log().len() == 2), "{:?}", bench.log());
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143));
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, Reason::NotAnswered) => {
             "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
         }
+        (FailureKind::Connection, Reason::NotResolved) => {
+            "is the name of the host right, and known here (`getent ahosts NAME`)? With -4 or -6 only addresses of that family count. \
+             The same command resumes"
+        }
         (FailureKind::Connection, Reason::BeginsAnew) => {
             "see that the far side can be reached, then run the same command again: it begins anew. --patience says how long an \
              outage may last"

@@ -1,4 +1,4 @@
-use thalweg_wire::message::{Failure, FailureKind, Reason};
+use thalweg_wire::message::{Failure, Reason};
 
 pub(super) fn of(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.reason) {
@@ -8,7 +8,7 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         (_, Reason::NotReplaced) => {
             "send it under another name; copies can leave out what stands there: --ignore-existing"
         }
-        (FailureKind::Permission | FailureKind::Space, Reason::NoState) => {
+        (_, Reason::NoState) => {
             "name a directory that can be written for what is kept between copies: --state DIR, THALWEG_STATE, or XDG_STATE_HOME \
              for all programs"
         }

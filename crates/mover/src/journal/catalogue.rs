@@ -8,9 +8,9 @@
 //! that come fast are written together, for losing one is harmless.
 
 use std::collections::HashMap;
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use table::{SLOTS_FIRST, Slot, Table, check_value, length_of};
@@ -74,7 +74,7 @@ impl Catalogue {
     }
 
     fn open_within(state: &Path, identity: &[u8], catalogues_max: usize) -> io::Result<Option<Catalogue>> {
-        std::fs::create_dir_all(state)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(state)?;
         let path = path_of(state, identity);
         if !path.exists() {
             forget_oldest(state, catalogues_max);

@@ -8,9 +8,9 @@
 use crate::store::{Part, Upload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{self, Reason};
@@ -126,7 +126,8 @@ impl Notes {
 
     fn open_by(try_lock: TryLock, state: &Path, identity: &[u8], bucket: &str) -> Result<Notes> {
         let of_io = |error: io::Error| failure::of_io(OPEN_NOTES, &error);
-        std::fs::create_dir_all(state).map_err(|error| failure::of_state(&error))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(state);
+        made.map_err(|error| failure::of_state(&error))?;
         let name = blake3::hash(identity).to_hex();
         let path = state.join(format!("{}.{EXTENSION}", &name[..32]));
         let mut file = match open_when_free(&path, try_lock).map_err(of_io)? {

@@ -264,7 +264,7 @@ impl Between {
             }
         };
         let ended = self.errand.run(self.given(hears), how, state, &told, stop);
-        relay.begun();
+        relay.over(matches!(ended, Ok(0)));
         let failed = |failure: &Failure| {
             let exit = match failure.kind {
                 FailureKind::Stopped => signal.exit(),

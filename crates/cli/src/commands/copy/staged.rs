@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use thalweg_client::far_movers::{FarMovers, Whom};
-use thalweg_client::identity;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::options::congestion;
 use thalweg_client::receipt::ReceiptFile;
@@ -56,7 +55,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         // What would be copied is the same.
         return super::run_directly(command, args, &filter, places);
     }
-    let state = identity::state_directory(args.link.state.as_deref())?;
+    let state = super::state_if_room(args.link.state.as_deref(), args.quiet)?;
     // Before there are threads: they inherit it.
     super::stand_back(args.manners.priority())?;
     let held_before = heat::held();

@@ -95,7 +95,7 @@ pub fn line(job: &Job, state: &Path) -> Result<()> {
 ///
 /// # Errors
 /// As [`out::line`].
-pub fn all(job: &Job, state: &Path, lines: usize) -> Result<()> {
+pub fn all(job: &Job, state: &Path, option: &str, lines: usize) -> Result<()> {
     let record = &job.record;
     let tell = |what: &str, words: &str| out::line(&format!("{what:<12} {words}"));
     tell("job", &record.id)?;
@@ -133,7 +133,7 @@ pub fn all(job: &Job, state: &Path, lines: usize) -> Result<()> {
         tell("ended", &format!("{}, {words}", moment(end.ended_at)))?;
     }
     if matches!(job.state, State::Failed | State::Stopped | State::Interrupted) {
-        tell("resume", &format!("thalweg jobs resume {}", record.id))?;
+        tell("resume", &format!("thalweg jobs resume{option} {}", record.id))?;
     }
     let said = inert(&jobs::last_bytes(&job.directory, LAST_BYTES_MAX));
     let said: Vec<&str> = said.lines().collect();

@@ -21,20 +21,20 @@ impl Job<'_> {
     pub(super) fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {
         match self.from {
             From::Zero(bytes) => {
-                let source = self.own_part(Arc::new(ZeroSource { bytes: *bytes }));
+                let source = self.chosen(Arc::new(ZeroSource { bytes: *bytes }))?;
                 Ok((source, SourceForm::Single { name: b"zero".to_vec() }))
             }
             From::Noise(bytes, file_bytes) => {
                 let source = NoiseSource { bytes: *bytes, file_bytes: *file_bytes };
-                Ok((self.own_part(Arc::new(source)), SourceForm::Many))
+                Ok((self.chosen(Arc::new(source))?, SourceForm::Many))
             }
             From::Dataset(spec) => {
                 let source = DatasetSource::new(spec.clone())?;
-                Ok((self.own_part(Arc::new(source)), SourceForm::Many))
+                Ok((self.chosen(Arc::new(source))?, SourceForm::Many))
             }
             From::Simulated(spec) => {
                 let source = SimulatedSource::new(spec.clone())?;
-                let source = self.own_part(Arc::new(source));
+                let source = self.chosen(Arc::new(source))?;
                 Ok((source, SourceForm::Single { name: b"sim".to_vec() }))
             }
             From::Local(paths) => {
@@ -75,35 +75,37 @@ impl Job<'_> {
                 }
             }
             From::Given(given) => {
-                let selection = &self.wishes.selection;
                 if given.chooses {
                     // Dealt again it would lack what the two deal differently: files of several names.
                     return (given.open)();
                 }
-                if !selection.only.is_empty() {
-                    let cause = "names of a list are not looked up there (--files-from): --include and --exclude choose";
-                    return Err(Failure::new(FailureKind::Unsupported, "open", cause));
-                }
+                self.refuse_list()?;
                 let (source, form) = (given.open)()?;
-                let source: Arc<dyn Source> = match selection.filter.is_empty() {
-                    true => self.own_part(source),
-                    false => {
-                        let source = FilteredSource::new(source, self.filter()?);
-                        Arc::new(source.only_part(selection.part))
-                    }
-                };
-                Ok((source, form))
+                Ok((self.chosen(source)?, form))
             }
             From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
         }
     }
 
-    /// What of a source that deals nothing itself is in the part that is copied.
-    fn own_part(&self, source: Arc<dyn Source>) -> Arc<dyn Source> {
-        match self.wishes.selection.part {
-            None => source,
-            part => Arc::new(FilteredSource::new(source, Filter::default()).only_part(part)),
+    /// What is to be copied of a source that looks neither at the filter nor at the part: all that is made from a number
+    /// or a seed, too.
+    fn chosen(&self, source: Arc<dyn Source>) -> Result<Arc<dyn Source>> {
+        self.refuse_list()?;
+        let selection = &self.wishes.selection;
+        if selection.filter.is_empty() && selection.part.is_none() {
+            return Ok(source);
         }
+        Ok(Arc::new(FilteredSource::new(source, self.filter()?).only_part(selection.part)))
+    }
+
+    /// Only a tree looks names up.
+    fn refuse_list(&self) -> Result<()> {
+        if self.wishes.selection.only.is_empty() {
+            return Ok(());
+        }
+        let cause =
+            "names of a list are not looked up there (--files-from): --include and --exclude choose";
+        Err(Failure::new(FailureKind::Unsupported, "open", cause))
     }
 
     pub(super) fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
