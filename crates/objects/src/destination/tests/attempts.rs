@@ -49,6 +49,27 @@ fn what_was_noted_is_gone_on_with_and_nothing_else() {
 }
 
 #[test]
+fn what_was_noted_is_gone_on_with_after_the_source_was_booted() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let mut entry = file(1, "a", bytes.len());
+    let to = open(&bucket, Some(state.path()));
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    to.close(false);
+    // Its devices have other numbers since.
+    entry.evidence.device += 1;
+    let to = open(&bucket, Some(state.path()));
+    let Decision::Wanted { left: Some(left), .. } = decide(&to, &entry) else { panic!("nothing is left") };
+    assert_eq!(left.present.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [0]);
+    write(&to, &left.partial, &bytes, &[1]).unwrap();
+    name(&to, &entry, Ready::Partial(left.partial), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+    to.close(true);
+}
+
+#[test]
 fn one_transfer_at_a_time_has_the_uploads_of_a_job_and_what_all_left_can_be_ended() {
     let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
     let bytes = noise(2 * CHUNK as usize, 1);
