@@ -221,6 +221,7 @@ impl Fake {
             home: None,
             now: Arc::new(move || SystemTime::now() + *lock(&clock.paused)),
             pause: Arc::new(move |wait: Duration| *lock(&paused.paused) += wait),
+            end_pauses: Arc::new(|| {}),
             patience,
             seed: 7,
         }

@@ -806,6 +806,41 @@ fn a_store_that_fails_for_one_key_only_is_not_lost() {
 }
 
 #[test]
+fn a_store_that_was_given_up_is_neither_waited_for_nor_asked() {
+    let (fake, store) = fake();
+    fake.put("k", b"content");
+    let seen = seen(&store, "k");
+    fake.fail("ListObjectsV2", usize::MAX, Fault::refuse(503, "SlowDown"));
+    store.give_up();
+    let before = fake.asked().len();
+    assert_eq!(store.list("", false, None).unwrap_err().kind, FailureKind::Connection);
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Connection);
+    assert_eq!((fake.asked().len(), fake.paused()), (before, Duration::ZERO));
+}
+
+#[test]
+fn who_waits_to_ask_again_waits_no_more_when_the_store_is_given_up() {
+    let fake = Fake::start().unwrap();
+    fake.fail("ListObjectsV2", usize::MAX, Fault::refuse(503, "SlowDown"));
+    // Real pauses, of a patience that no test has.
+    let day = Duration::from_secs(24 * 3600);
+    let Surroundings { pause, end_pauses, .. } = Surroundings::of_process(day, 7);
+    let (begins, begun) = std::sync::mpsc::channel();
+    let pause = move |wait: Duration| {
+        let _ = begins.send(());
+        pause(wait);
+    };
+    let surroundings = Surroundings { pause: Arc::new(pause), end_pauses, ..fake.surroundings(day) };
+    let store = Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap();
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| store.list("", false, None).unwrap_err().kind);
+        begun.recv().unwrap();
+        store.give_up();
+        assert_eq!(asks.join().unwrap(), FailureKind::Connection);
+    });
+}
+
+#[test]
 fn a_store_that_fails_for_each_key_costs_some_patiences_and_not_one_for_each() {
     let (fake, store) = fake();
     fake.fail("HeadObject", usize::MAX, Fault::refuse(500, "InternalError"));
