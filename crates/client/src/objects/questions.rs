@@ -10,6 +10,7 @@ use super::{Bucket, check};
 use crate::threads;
 use std::collections::HashMap;
 use std::path::Path;
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -296,18 +297,8 @@ impl Bucket {
             let cause = "a bucket is not removed: name what is in it";
             return Err(Failure::new(FailureKind::Usage, "remove", cause));
         }
-        let mut go = |keys: Vec<String>| -> Result<()> {
-            let all = keys.len() as u64;
-            let stay = self.store.remove(&keys)?;
-            *count += all.saturating_sub(stay.len() as u64);
-            for (key, failure) in stay {
-                let cause = format!("`{}`: {}", shown_path(key.as_bytes()), failure.cause);
-                trouble(Failure::new(failure.kind, "remove", cause));
-            }
-            Ok(())
-        };
         if self.object()?.is_some() {
-            return go(vec![self.location.key.clone()]);
+            return self.remove_keys(slice::from_ref(&self.location.key), count, trouble);
         }
         self.look()?;
         if !recursive {
@@ -318,14 +309,50 @@ impl Bucket {
             go_on()?;
             let page = self.store.list(&prefix, false, after.as_deref())?;
             let keys: Vec<String> = page.objects.into_iter().map(|object| object.key).collect();
+            let keys = self.those_there(keys, trouble)?;
             if !keys.is_empty() {
-                go(keys)?;
+                self.remove_keys(&keys, count, trouble)?;
             }
             match page.next {
                 Some(next) => after = Some(next),
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Removes objects by their keys, and counts what is gone.
+    fn remove_keys(
+        &self,
+        keys: &[String],
+        count: &mut u64,
+        trouble: &mut dyn FnMut(Failure),
+    ) -> Result<()> {
+        let all = keys.len() as u64;
+        let stay = self.store.remove(keys)?;
+        *count += all.saturating_sub(stay.len() as u64);
+        for (key, failure) in stay {
+            let cause = format!("`{}`: {}", shown_path(key.as_bytes()), failure.cause);
+            trouble(Failure::new(failure.kind, "remove", cause));
+        }
+        Ok(())
+    }
+
+    /// Listed keys under which something stands. Some stores put U+FFFD in the place of what their lists cannot say:
+    /// the object has another key then, which nobody can name, and a store says of any that it is gone.
+    fn those_there(&self, listed: Vec<String>, trouble: &mut dyn FnMut(Failure)) -> Result<Vec<String>> {
+        let mut keys = Vec::with_capacity(listed.len());
+        for key in listed {
+            if !key.contains(char::REPLACEMENT_CHARACTER) || self.store.head(&key)?.is_some() {
+                keys.push(key);
+                continue;
+            }
+            let cause = format!(
+                "`{}`: the store lists this key and has no object there: its own has bytes that a list cannot say",
+                shown_path(key.as_bytes())
+            );
+            trouble(Failure::new(FailureKind::Unsupported, "remove", cause));
+        }
+        Ok(keys)
     }
 
     /// Uploads at this key or below it that were not completed, and ends those that may go. No store tells whose they
@@ -787,6 +814,29 @@ mod tests {
         assert_eq!((count, fake.keys().len()), (1, 0));
         fake.empty_pages(2);
         assert_eq!(place.look().unwrap_err().kind, FailureKind::NotFound);
+    }
+
+    #[test]
+    fn a_key_that_a_store_lists_in_place_of_another_is_trouble_and_does_not_count_as_removed() {
+        let fake = Fake::start().unwrap();
+        let there = ["run7/a", "run7/c\u{fffd}"];
+        there.iter().for_each(|key| drop(fake.put(key, b"x")));
+        let of = |key: &str| {
+            let time = "<LastModified>2024-01-01T00:00:00.000Z</LastModified>";
+            format!("<Contents><Key>{key}</Key>{time}<ETag>&quot;e&quot;</ETag><Size>1</Size></Contents>")
+        };
+        let keys = ["run7/a", "run7/b%EF%BF%BD", "run7/c%EF%BF%BD"].map(of).concat();
+        let words = format!(
+            "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>{keys}\
+             </ListBucketResult>"
+        );
+        fake.fail("ListObjectsV2", usize::MAX, Fault::Say { status: 200, headers: Vec::new(), words });
+        let (mut count, mut told) = (0, Vec::new());
+        let mut trouble = |failure: Failure| told.push(failure);
+        bucket(&fake, "run7/").remove(true, &mut count, &|| Ok(()), &mut trouble).unwrap();
+        assert_eq!((count, fake.keys().len(), told.len()), (2, 0, 1));
+        let failure = &told[0];
+        assert!(failure.kind == FailureKind::Unsupported && failure.cause.contains("run7/b"), "{failure}");
     }
 
     #[test]
