@@ -29,6 +29,7 @@ use thalweg_wire::{Digest, Time};
 use url::Url;
 
 pub(crate) use listing::is_any;
+pub use listing::UploadsFrom;
 pub use removing::Removed;
 
 mod about;

@@ -435,8 +435,8 @@ fn an_object_is_made_of_parts_and_compared_as_a_whole() {
     let about = About { mode: Some(0o100_600), ..About::default() };
     let bytes = content(2500);
     let upload = store.begin("k", &about).unwrap();
-    assert_eq!(store.uploads("k").unwrap()[0].id, upload.id);
-    assert!(store.uploads("other").unwrap().is_empty());
+    assert_eq!(store.uploads("k", None, 1000).unwrap().0[0].id, upload.id);
+    assert!(store.uploads("other", None, 1000).unwrap().0.is_empty());
     let mut parts = Vec::new();
     for (number, piece) in [3, 1, 2].into_iter().zip([&bytes[2000..], &bytes[..1000], &bytes[1000..2000]]) {
         parts.push(store.put_part(&upload, number, piece).unwrap());
