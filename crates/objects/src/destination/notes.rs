@@ -2,8 +2,8 @@
 //! with, and `thalweg gc` ends.
 //!
 //! One file for a job, locked by whoever runs it, a line for each thing that happened. A line is durable before what it
-//! says is told; what follows the first damaged line is not believed. When much of it is of uploads that are over, it is
-//! written anew. Without a state directory, or where that has no locks, nothing outlasts the transfer.
+//! says is told; what follows the first damaged line is not believed. When much of it is of uploads that are over, it
+//! is written anew. Without a state directory, or where that has no locks, nothing outlasts the transfer.
 
 use crate::store::{Part, Upload};
 use serde::{Deserialize, Serialize};
@@ -249,7 +249,7 @@ impl Notes {
         }
     }
 
-    /// Writes what is under way into a file beside it, which then takes its name: so it does not grow with what is over.
+    /// Writes what is under way into a file beside it, which then takes its name: it does not grow with what is over.
     fn write_anew(&mut self) -> io::Result<()> {
         let Some((_, path)) = &self.file else { return Ok(()) };
         let (path, beside) = (path.clone(), path.with_extension(BESIDE));

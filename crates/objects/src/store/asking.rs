@@ -276,8 +276,8 @@ impl Store {
     /// Waits before it is asked again, if it may pass.
     ///
     /// # Errors
-    /// `refused`, if it may not, or the patience is over, or the store was given up by who asks; where nobody was answered meanwhile, and the bucket is not
-    /// either, the store is given up.
+    /// `refused`, if it may not, the patience is over, or who asks gave the store up; where nobody was answered
+    /// meanwhile, and the bucket is not either, it is lost.
     pub(super) fn wait_again(
         &self,
         wish: &Wish<'_>,

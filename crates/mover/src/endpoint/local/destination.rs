@@ -11,9 +11,9 @@
 //!
 //! In the order in which an entry meets its files:
 //!
-//! - [`decide`] looks at what stands there, by [`exact_names`] where several names are one; [`guard`] says what is not done although it could be; [`displace`] makes
-//!   way where something of another kind stands; [`resume`] and [`recheck`] tell what an earlier attempt left;
-//!   [`elsewhere`] looks for content under other names;
+//! - [`decide`] looks at what stands there, by [`exact_names`] where several names are one; [`guard`] says what is not
+//!   done although it could be; [`displace`] makes way where something of another kind stands; [`resume`] and
+//!   [`recheck`] tell what an earlier attempt left; [`elsewhere`] looks for content under other names;
 //! - [`small`] takes whole small files into staging, [`durable`] makes what is staged survive a power cut, and
 //!   [`finish`] gives it its name;
 //! - meanwhile [`flight`] has entries that are decided and not settled, [`shared_inodes`] which entry keeps a file of
