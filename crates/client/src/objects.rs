@@ -4,12 +4,13 @@
 use crate::place::joined;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
+use std::slice;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_mover::endpoint::Destination;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::{GivenDestination, GivenSource};
+use thalweg_mover::run::copy::{GiveUp, GivenDestination, GivenSource};
 use thalweg_objects::destination::{DestinationOptions, ObjectDestination, chunk_bytes_for};
 use thalweg_objects::location::why_no_path;
 use thalweg_objects::options::Surroundings;
@@ -109,7 +110,8 @@ impl Bucket {
         let (name, way) = (self.name(), self.store.name());
         let chunk_bytes = Some(chunk_bytes);
         let tops = vec![self.top()];
-        Ok(GivenSource { open, chooses: false, name, way, keeps: None, streams: STREAMS, chunk_bytes, tops })
+        let (keeps, streams, give_up) = (None, STREAMS, Some(gives_up(slice::from_ref(self))));
+        Ok(GivenSource { open, chooses: false, name, way, keeps, streams, chunk_bytes, tops, give_up })
     }
 
     /// What it becomes at the top of a destination: nothing where its content is meant, or all of a bucket.
@@ -160,6 +162,7 @@ impl Bucket {
             below,
             chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
             finds_renames: false,
+            give_up: Some(gives_up(slice::from_ref(self))),
         })
     }
 
@@ -196,7 +199,14 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
         streams: STREAMS,
         chunk_bytes: Some(chunk_bytes),
         tops: buckets.iter().map(Bucket::top).collect(),
+        give_up: Some(gives_up(buckets)),
     })
+}
+
+/// Gives their stores up: see [`Store::give_up`]. Other places in them are, too, which the same stop ends.
+fn gives_up(buckets: &[Bucket]) -> GiveUp {
+    let stores: Vec<Arc<Store>> = buckets.iter().map(|bucket| bucket.store.clone()).collect();
+    Arc::new(move || stores.iter().for_each(|store| store.give_up()))
 }
 
 fn chunk_bytes_of(asked: Option<u64>) -> u64 {

@@ -146,14 +146,14 @@ impl Journal {
     pub fn begin(&mut self, path: &RelativePath, evidence: &Evidence) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.know(number, path.clone(), lasting(evidence), self.chunk_bytes, false);
+        self.know(number, path.clone(), evidence.lasting(), self.chunk_bytes, false);
         number
     }
 
     /// The live partial of this very content, if there is one.
     pub fn find(&self, path: &RelativePath, evidence: &Evidence) -> Option<u64> {
         let number = self.by_path.get(path)?;
-        (lasting(&self.partials.get(number)?.evidence) == lasting(evidence)).then_some(*number)
+        (self.partials.get(number)?.evidence.lasting() == evidence.lasting()).then_some(*number)
     }
 
     /// The live partial of this path, whatever its content.
@@ -462,11 +462,6 @@ fn is_lost(error: &io::Error, is_local: impl FnOnce() -> bool) -> bool {
 
 fn is_local(dir: &Dir) -> bool {
     dir.file_system().is_ok_and(|system| system.kind.is_local())
-}
-
-/// Without the device number, which may be another one after the source's next boot.
-fn lasting(evidence: &Evidence) -> Evidence {
-    Evidence { device: 0, ..*evidence }
 }
 
 impl Known {

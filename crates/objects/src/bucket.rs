@@ -11,6 +11,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn name(&self) -> String;
     /// Why it was given up.
     fn lost(&self) -> Option<Failure>;
+    /// Whether nobody waits for it any more.
+    fn is_given_up(&self) -> bool;
     /// Another number each time that content got across.
     fn moved(&self) -> u64;
     /// One page of what is below `prefix`.
@@ -48,6 +50,10 @@ impl Bucket for Store {
 
     fn lost(&self) -> Option<Failure> {
         Store::lost(self)
+    }
+
+    fn is_given_up(&self) -> bool {
+        Store::is_given_up(self)
     }
 
     fn moved(&self) -> u64 {

@@ -194,6 +194,7 @@ impl Shared {
     fn permit(&self, bytes: u64) -> Result<Permit> {
         let (mut steps, mut stepped) = (self.steps(), Duration::ZERO);
         self.budget.take(bytes, |waited| {
+            self.check_given_up()?;
             if waited > self.budget.stale {
                 self.drop_stale();
             }
@@ -205,6 +206,18 @@ impl Shared {
             let stood = waited.saturating_sub(stepped);
             if stood <= self.budget.stall { Ok(()) } else { Err(self.stalled(stood)) }
         })
+    }
+
+    /// That it goes on to wait for the store.
+    ///
+    /// # Errors
+    /// `Stopped` if nobody does.
+    fn check_given_up(&self) -> Result<()> {
+        if !self.bucket.is_given_up() {
+            return Ok(());
+        }
+        let cause = format!("{} is not waited for any more", self.bucket.name());
+        Err(Failure::new(FailureKind::Stopped, "write the object", cause))
     }
 
     fn stalled(&self, waited: Duration) -> Failure {
@@ -440,7 +453,8 @@ impl ObjectDestination {
                 let finished = partial.finish(self.stood(entry).as_ref(), digest);
                 // What is left of the others is gone on with.
                 let is_its_own = |failure: &Failure| {
-                    !matches!(failure.kind, FailureKind::Space | FailureKind::Io | FailureKind::Connection)
+                    use FailureKind::{Connection, Io, Space, Stopped};
+                    !matches!(failure.kind, Space | Io | Connection | Stopped)
                 };
                 if finished.as_ref().is_err_and(is_its_own) {
                     partial.discard();

@@ -8,9 +8,10 @@ use crate::location::check_amazon_bucket;
 use rusty_s3::UrlStyle;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime};
 use thalweg_mover::failure::shown_path;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use url::{Host, Url};
 
@@ -54,6 +55,8 @@ pub struct Surroundings {
     pub now: Arc<dyn Fn() -> SystemTime + Send + Sync>,
     /// Waits so long.
     pub pause: Arc<dyn Fn(Duration) + Send + Sync>,
+    /// Ends all pauses, also those to come.
+    pub end_pauses: Arc<dyn Fn() + Send + Sync>,
     /// How long a store that does not answer is tried again.
     pub patience: Duration,
     /// What chance is made from.
@@ -63,11 +66,14 @@ pub struct Surroundings {
 impl Surroundings {
     /// Those of this process.
     pub fn of_process(patience: Duration, seed: u64) -> Surroundings {
+        let pauses: Arc<Pauses> = Arc::default();
+        let ends = pauses.clone();
         Surroundings {
             env: Arc::new(|name: &str| std::env::var(name).ok()),
             home: std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
             now: Arc::new(SystemTime::now),
-            pause: Arc::new(std::thread::sleep),
+            pause: Arc::new(move |time| pauses.wait(time)),
+            end_pauses: Arc::new(move || ends.end()),
             patience,
             seed,
         }
@@ -86,6 +92,24 @@ impl Surroundings {
             (Some(below), Some(home)) => home.join(below),
             _ => PathBuf::from(written),
         }
+    }
+}
+
+/// Pauses that can be ended, all of them.
+#[derive(Default)]
+struct Pauses {
+    are_over: Mutex<bool>,
+    end: Condvar,
+}
+
+impl Pauses {
+    fn wait(&self, time: Duration) {
+        drop(self.end.wait_timeout_while(lock(&self.are_over), time, |are_over| !*are_over));
+    }
+
+    fn end(&self) {
+        *lock(&self.are_over) = true;
+        self.end.notify_all();
     }
 }
 

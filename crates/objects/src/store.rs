@@ -29,6 +29,7 @@ use thalweg_wire::{Digest, Time};
 use url::Url;
 
 pub(crate) use listing::is_any;
+pub use listing::UploadsFrom;
 pub use removing::Removed;
 
 mod about;
@@ -187,6 +188,8 @@ pub struct Store {
     sound_answers: AtomicU64,
     /// Why it was given up.
     lost: Mutex<Option<Failure>>,
+    /// Nobody waits for it any more.
+    is_given_up: AtomicBool,
     /// Operations that failed for whole patiences since the last sound answer to one.
     worn: Mutex<HashMap<&'static str, asking::Worn>>,
     /// One for each kind of what is sent.
@@ -247,6 +250,7 @@ impl Store {
             answered: AtomicBool::new(false),
             sound_answers: AtomicU64::new(0),
             lost: Mutex::default(),
+            is_given_up: AtomicBool::new(false),
             worn: Mutex::default(),
             checks: [(); 3].map(|()| AtomicU8::new(Checks::Unknown as u8)),
             removals: AtomicU8::new(removing::Heeds::Unknown as u8),
@@ -288,6 +292,19 @@ impl Store {
     /// Each request is made once all the same, and one that is answered ends this.
     pub fn lost(&self) -> Option<Failure> {
         lock(&self.lost).clone()
+    }
+
+    /// Has all fail that is asked and that waits to be asked again, now and from now on: whoever asked wants to stop. A
+    /// connection that is being made takes its time all the same, at most [`http::CONNECT_LIMIT`].
+    pub fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Release);
+        (self.surroundings.end_pauses)();
+        self.agent.clone().shutdown();
+    }
+
+    /// Whether it was given up, for good.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
     }
 
     /// That it knows the CRC is learned once; that it does not holds from then on.

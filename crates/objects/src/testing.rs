@@ -221,6 +221,7 @@ impl Fake {
             home: None,
             now: Arc::new(move || SystemTime::now() + *lock(&clock.paused)),
             pause: Arc::new(move |wait: Duration| *lock(&paused.paused) += wait),
+            end_pauses: Arc::new(|| {}),
             patience,
             seed: 7,
         }
@@ -635,9 +636,22 @@ impl State {
     }
 
     fn list_uploads(&self, asked: &Asked) -> Reply {
-        let prefix = asked.query.get("prefix").map_or("", String::as_str);
+        let of = |name: &str| asked.query.get(name).map_or("", String::as_str);
+        let (prefix, after) = (of("prefix"), (of("key-marker"), of("upload-id-marker")));
+        let mut all: Vec<_> = self.uploads.iter().map(|(id, pending)| (&*pending.key, &**id, pending)).collect();
+        all.retain(|(key, id, _)| key.starts_with(prefix) && (*key, *id) > after);
+        all.sort_unstable_by_key(|(key, id, _)| (*key, *id));
+        let more = all.len() > self.page_keys;
+        all.truncate(self.page_keys);
         let mut words = String::new();
-        for (id, pending) in self.uploads.iter().filter(|(_, pending)| pending.key.starts_with(prefix)) {
+        if let Some((key, id, _)) = all.last().filter(|_| more) {
+            let key = escape(key);
+            let _ = write!(
+                words,
+                "<NextKeyMarker>{key}</NextKeyMarker><NextUploadIdMarker>{id}</NextUploadIdMarker>"
+            );
+        }
+        for (_, id, pending) in all {
             let (key, begun) = (escape(&pending.key), iso_time(pending.begun));
             let _ = write!(
                 words,
@@ -647,7 +661,7 @@ impl State {
         Reply::new(
             200,
             format!(
-                "<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>\
+                "<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>{more}</IsTruncated>\
                  {words}</ListMultipartUploadsResult>"
             ),
         )

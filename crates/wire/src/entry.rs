@@ -48,6 +48,12 @@ impl Evidence {
         }
         Ok(())
     }
+
+    /// Without the device number, which may be another one after the source's next boot: for what outlasts that.
+    #[must_use]
+    pub fn lasting(&self) -> Evidence {
+        Evidence { device: 0, ..*self }
+    }
 }
 
 /// What an entry is.

@@ -60,6 +60,7 @@ const AS_NOBODY: [(&str, &[&str]); 4] = [
     (
         "local_endpoint",
         &[
+            "deleting::what_goes_does_so_also_where_we_may_change_nothing_and_what_stays_is_closed_again",
             "parts::a_directory_that_one_part_closed_is_filled_by_the_others_and_closed_by_the_last",
             "parts::a_part_goes_on_where_the_way_was_closed_altogether_and_keeps_hard_links",
             "parts::where_modes_are_not_kept_a_directory_gets_the_one_again_that_it_was_closed_with",

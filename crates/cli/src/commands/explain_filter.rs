@@ -24,11 +24,11 @@ pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
             .map_err(|error| Failure::new(FailureKind::Usage, "read the path", error))?;
         out::tell(&match &only {
             None => filter.explain(&path, is_dir),
-            Some(names) if names.contains(&path) => filter.explain_alone(&path, is_dir),
-            // A directory above a name comes with it.
+            // A directory above a name comes with it, whatever the rules say.
             Some(names) if names.iter().any(|name| is_below(name, &path)) => {
-                filter.explain_alone(&path, true)
+                format!("`{path}` is moved: a name in --files-from is below it")
             }
+            Some(names) if names.contains(&path) => filter.explain_alone(&path, is_dir),
             Some(_) => format!("`{path}` is left out: not in --files-from"),
         });
     }

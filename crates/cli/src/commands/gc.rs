@@ -56,9 +56,7 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
                 let state = identity::state_directory(args.state.as_deref())?;
                 let (removes, older_than) = (args.yes, args.older_than);
                 let cleaning = Cleaning { removes, older_than, state: &state, now };
-                for left in bucket.left_uploads(&cleaning, &mut trouble)? {
-                    tell_upload(args, &left);
-                }
+                bucket.left_uploads(&cleaning, &mut trouble, &mut |left| tell_upload(args, &left))?;
             }
         }
     }

@@ -1,8 +1,10 @@
 //! What is killed, overwritten or left behind.
 
-use super::servers::{Kind, Server, each};
-use super::support::job::Running;
-use super::support::{noise, wait_until};
+use super::servers::{KEY, Kind, SECRET, Server, each};
+use super::support::job::{Running, signal, wait_for_handler};
+use super::support::{Scratch, noise, wait_until};
+use nix::sys::signal::Signal::SIGINT;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -142,6 +144,32 @@ fn a_store_that_stays_away_ends_the_copy_once_and_not_each_entry() {
     assert!(server.ok(&words).number("bytes_resumed") >= PART);
     assert!(server.get("up/large").unwrap() == noise(1, BYTES as usize));
     assert_eq!(server.keys().len() as u64, SMALL + 1);
+}
+
+/// A store that is asked again for the ten minutes of the patience would be told as one that does not answer.
+#[test]
+fn who_asks_to_stop_does_not_wait_for_a_store_that_is_silent() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 1 << 20)).unwrap();
+    // Whoever connects is heard, and never answered.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let mut command = scratch.thalweg();
+    command.env("HOME", scratch.root()).env("AWS_REGION", "us-east-1");
+    command.env("AWS_ENDPOINT_URL", format!("http://{}", silent.local_addr().unwrap()));
+    command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    command.arg("cp").arg(scratch.path("file")).arg("s3://data/up/");
+    let copying = Running::start(command);
+    let mut asks = None;
+    let is_asked = wait_until(HANG, || {
+        asks = asks.take().or_else(|| silent.accept().ok());
+        asks.is_some()
+    });
+    assert!(is_asked, "nothing was asked");
+    wait_for_handler(copying.pid(), SIGINT);
+    signal(copying.pid(), SIGINT);
+    copying.end(HANG).expect(130);
 }
 
 #[test]

@@ -8,21 +8,24 @@
 
 use super::{Bucket, check};
 use crate::threads;
-use std::collections::HashMap;
-use std::path::Path;
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found, Listed, PIECE_BYTES};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, shown_path};
 use thalweg_mover::mutex::lock;
-use thalweg_objects::destination::ObjectDestination;
 use thalweg_objects::location::{Location, why_no_path};
 use thalweg_objects::store;
-use thalweg_objects::store::{Seen, Upload};
+use thalweg_objects::store::Seen;
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree};
-use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
+
+/// Uploads that were not completed.
+mod uploads;
+
+pub use uploads::{Cleaning, LeftUpload, UploadState};
 
 /// Objects digested at a time: as many hide a store's answers.
 const WORKERS: usize = 16;
@@ -36,77 +39,6 @@ const LIST: &str = "list";
 
 /// Whether somebody still wants the answer.
 type GoOn<'a> = &'a dyn Fn() -> Result<()>;
-
-/// An upload that was begun and neither completed nor aborted.
-#[derive(Debug)]
-pub struct LeftUpload {
-    /// Key of the object that it would make, escaped.
-    pub key: String,
-    /// Bytes that its parts take.
-    pub bytes: u64,
-    /// Time since it was begun; `None` where the store does not tell.
-    pub age: Option<Duration>,
-    /// What became of it.
-    pub state: UploadState,
-}
-
-/// Whether an upload may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UploadState {
-    /// No copy of ours is known to have left it: it may be under way.
-    Unknown,
-    /// A copy of ours has it.
-    InUse,
-    /// It is younger than what is to go.
-    Recent,
-    /// It would be removed.
-    Left,
-    /// It is.
-    Removed,
-}
-
-/// Which uploads go.
-#[derive(Debug, Clone, Copy)]
-pub struct Cleaning<'a> {
-    /// Abort them; else they are only told.
-    pub removes: bool,
-    /// Only what was begun so long ago. If that is given, also what nobody knows who makes.
-    pub older_than: Option<Duration>,
-    /// Where uploads of ours are noted.
-    pub state: &'a Path,
-    /// The time.
-    pub now: SystemTime,
-}
-
-impl Cleaning<'_> {
-    /// Time since an upload was begun, where the store tells it.
-    fn age_of(&self, upload: &Upload) -> Option<Duration> {
-        self.now.duration_since(system_time(upload.begun?)?).ok()
-    }
-
-    /// Has one that may go end, if it is old enough and that is wanted.
-    fn clean(
-        &self,
-        age: Option<Duration>,
-        trouble: &mut dyn FnMut(Failure),
-        end: impl FnOnce() -> Result<()>,
-    ) -> UploadState {
-        let is_young = self.older_than.is_some_and(|least| age.is_none_or(|age| age < least));
-        if is_young {
-            return UploadState::Recent;
-        }
-        if !self.removes {
-            return UploadState::Left;
-        }
-        match end() {
-            Ok(()) => UploadState::Removed,
-            Err(failure) => {
-                trouble(failure);
-                UploadState::Left
-            }
-        }
-    }
-}
 
 /// What a walk finds.
 enum Walked {
@@ -296,18 +228,8 @@ impl Bucket {
             let cause = "a bucket is not removed: name what is in it";
             return Err(Failure::new(FailureKind::Usage, "remove", cause));
         }
-        let mut go = |keys: Vec<String>| -> Result<()> {
-            let all = keys.len() as u64;
-            let stay = self.store.remove(&keys)?;
-            *count += all.saturating_sub(stay.len() as u64);
-            for (key, failure) in stay {
-                let cause = format!("`{}`: {}", shown_path(key.as_bytes()), failure.cause);
-                trouble(Failure::new(failure.kind, "remove", cause));
-            }
-            Ok(())
-        };
         if self.object()?.is_some() {
-            return go(vec![self.location.key.clone()]);
+            return self.remove_keys(slice::from_ref(&self.location.key), count, trouble);
         }
         self.look()?;
         if !recursive {
@@ -318,8 +240,9 @@ impl Bucket {
             go_on()?;
             let page = self.store.list(&prefix, false, after.as_deref())?;
             let keys: Vec<String> = page.objects.into_iter().map(|object| object.key).collect();
+            let keys = self.those_there(keys, trouble)?;
             if !keys.is_empty() {
-                go(keys)?;
+                self.remove_keys(&keys, count, trouble)?;
             }
             match page.next {
                 Some(next) => after = Some(next),
@@ -328,63 +251,39 @@ impl Bucket {
         }
     }
 
-    /// Uploads at this key or below it that were not completed, and ends those that may go. No store tells whose they
-    /// are, and one that is under way looks like one that was left: those of ours are told, and ended, by what is noted
-    /// here, each job while no transfer has it. The store's list tells their bytes and when they were begun, and all
-    /// others.
-    ///
-    /// # Errors
-    /// What the store says of the list where nothing of ours is noted, the kernel of the notes; what the store says of
-    /// one, and of the list else, goes to `trouble`.
-    pub fn left_uploads(
+    /// Removes objects by their keys, and counts what is gone.
+    fn remove_keys(
         &self,
-        cleaning: &Cleaning<'_>,
+        keys: &[String],
+        count: &mut u64,
         trouble: &mut dyn FnMut(Failure),
-    ) -> Result<Vec<LeftUpload>> {
-        let (listed, refused) = match self.store.uploads(&self.location.key) {
-            Ok(listed) => (listed, None),
-            Err(failure) => (Vec::new(), Some(failure)),
-        };
-        let mut found = HashMap::new();
-        for upload in listed.iter().filter(|upload| self.has(&upload.key)) {
-            match self.store.parts(upload) {
-                Ok(parts) => {
-                    let bytes = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
-                    found.insert(upload.id.as_str(), (bytes, cleaning.age_of(upload)));
-                }
-                // Somebody completed it meanwhile.
-                Err(failure) if failure.kind == FailureKind::NotFound => {}
-                Err(failure) => trouble(failure),
-            }
+    ) -> Result<()> {
+        let all = keys.len() as u64;
+        let stay = self.store.remove(keys)?;
+        *count += all.saturating_sub(stay.len() as u64);
+        for (key, failure) in stay {
+            let cause = format!("`{}`: {}", shown_path(key.as_bytes()), failure.cause);
+            trouble(Failure::new(failure.kind, "remove", cause));
         }
-        let mut all = Vec::new();
-        ObjectDestination::leftovers(&self.store, cleaning.state, &mut |job| {
-            let noted = job.noted_at().and_then(|at| cleaning.now.duration_since(at).ok());
-            for left in job.uploads().into_iter().filter(|left| self.has(&left.key)) {
-                // It was begun before something was noted of it.
-                let (bytes, age) = found.remove(left.upload.as_str()).unwrap_or((left.bytes, noted));
-                let state = match job.are_in_use() {
-                    true => UploadState::InUse,
-                    false => cleaning.clean(age, trouble, || job.end(&self.store, &left)),
-                };
-                all.push(LeftUpload { key: shown_path(left.key.as_bytes()), bytes, age, state });
+        Ok(())
+    }
+
+    /// Listed keys under which something stands. Some stores put U+FFFD in the place of what their lists cannot say:
+    /// the object has another key then, which nobody can name, and a store says of any that it is gone.
+    fn those_there(&self, listed: Vec<String>, trouble: &mut dyn FnMut(Failure)) -> Result<Vec<String>> {
+        let mut keys = Vec::with_capacity(listed.len());
+        for key in listed {
+            if !key.contains(char::REPLACEMENT_CHARACTER) || self.store.head(&key)?.is_some() {
+                keys.push(key);
+                continue;
             }
-        })?;
-        if let Some(failure) = refused {
-            if all.is_empty() {
-                return Err(failure);
-            }
-            trouble(failure);
+            let cause = format!(
+                "`{}`: the store lists this key and has no object there: its own has bytes that a list cannot say",
+                shown_path(key.as_bytes())
+            );
+            trouble(Failure::new(FailureKind::Unsupported, "remove", cause));
         }
-        for upload in &listed {
-            let Some((bytes, age)) = found.remove(upload.id.as_str()) else { continue };
-            let state = match cleaning.older_than {
-                None => UploadState::Unknown,
-                Some(_) => cleaning.clean(age, trouble, || self.store.abort(upload)),
-            };
-            all.push(LeftUpload { key: shown_path(upload.key.as_bytes()), bytes, age, state });
-        }
-        Ok(all)
+        Ok(keys)
     }
 
     /// Whether a key is this place's own, or of what is in it.
@@ -672,88 +571,11 @@ fn ended_early() -> Failure {
     Failure::new(FailureKind::Internal, "digest", "a thread ended early")
 }
 
-/// `None` before 1970, and where no clock comes.
-fn system_time(time: Time) -> Option<SystemTime> {
-    let seconds = u64::try_from(time.seconds).ok()?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::bucket;
     use super::*;
-    use thalweg_mover::endpoint::Destination;
     use thalweg_objects::testing::{Fake, Fault};
-    use thalweg_wire::message::{SourceForm, Terms};
-
-    const PART: usize = 8 << 20;
-
-    /// Begins an upload of two parts and sends the first.
-    fn begin(to: &dyn Destination) {
-        let time = Time { seconds: 1_600_000_000, nanos: 0 };
-        let size = 2 * PART as u64;
-        let seen = Seen { size, etag: String::new(), modified: time, storage_class: None };
-        let entry = entry(RelativePath::new(b"large".to_vec()).unwrap(), &seen);
-        let _ = to.decide(&entry, &|_, _| true);
-        let partial = to.begin(&entry).unwrap();
-        partial.write_at(&vec![7; PART], 0).unwrap();
-        to.sync(std::slice::from_ref(&partial)).unwrap();
-        to.record(&[(partial.number(), vec![(0, Digest([1; 32]))])]).unwrap();
-    }
-
-    /// What is left in `bucket`, as far as the notes in `state` and the store's list know, and failures.
-    fn left(bucket: &Bucket, state: &Path, older_than: Option<Duration>) -> (Vec<LeftUpload>, usize) {
-        let cleaning = Cleaning { removes: true, older_than, state, now: SystemTime::now() };
-        let mut failures = 0;
-        let left = bucket.left_uploads(&cleaning, &mut |_| failures += 1).unwrap();
-        (left, failures)
-    }
-
-    #[test]
-    fn an_upload_that_runs_stays_and_one_that_was_left_goes_by_its_note_whatever_the_store_lists() {
-        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
-        let bucket = bucket(&fake, "run7/");
-        let terms = Terms::of(PART as u64, 1 << 20);
-        let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &terms, &[]).unwrap();
-        begin(&*to);
-        for older_than in [None, Some(Duration::ZERO)] {
-            let (running, _) = left(&bucket, state.path(), older_than);
-            assert_eq!((running.len(), running[0].state), (1, UploadState::InUse));
-        }
-        assert!(fake.asked_to("AbortMultipartUpload").is_empty());
-        to.close(false);
-        // What is elsewhere stays.
-        let (none, _) = left(&bucket.below(b"other"), state.path(), None);
-        assert!(none.is_empty(), "{none:?}");
-        let (young, _) = left(&bucket, state.path(), Some(Duration::from_secs(3600)));
-        assert_eq!(young[0].state, UploadState::Recent);
-        // Some stores list what has the very key alone, others nobody may ask.
-        fake.fail("ListMultipartUploads", usize::MAX, Fault::refuse(403, "AccessDenied"));
-        let (gone, failures) = left(&bucket, state.path(), None);
-        assert_eq!((gone.len(), gone[0].key.as_str(), failures), (1, "run7/large", 1));
-        assert_eq!((gone[0].state, gone[0].bytes), (UploadState::Removed, PART as u64));
-        assert_eq!(fake.asked_to("AbortMultipartUpload").len(), 1);
-        let mut names = std::fs::read_dir(state.path()).unwrap().flatten();
-        assert!(names.all(|name| name.path().extension().is_none_or(|end| end != "uploads")));
-    }
-
-    #[test]
-    fn uploads_of_others_that_are_old_go_at_the_key_and_below_it_and_not_where_a_name_only_begins_so() {
-        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
-        let bucket = bucket(&fake, "run7");
-        for key in ["run7", "run7/a", "run70/a", "run7-b"] {
-            bucket.store.begin(key, &store::About::default()).unwrap();
-        }
-        let (unknown, _) = left(&bucket, state.path(), None);
-        assert!(unknown.len() == 2 && unknown.iter().all(|left| left.state == UploadState::Unknown));
-        let (gone, failures) = left(&bucket, state.path(), Some(Duration::ZERO));
-        assert!(failures == 0 && gone.iter().all(|left| left.state == UploadState::Removed), "{gone:?}");
-        let uploads = bucket.store.uploads("").unwrap();
-        let mut stay: Vec<&str> = uploads.iter().map(|upload| upload.key.as_str()).collect();
-        stay.sort_unstable();
-        assert_eq!(stay, ["run7-b", "run70/a"]);
-    }
 
     #[test]
     fn a_prefix_without_objects_is_not_there_unless_it_is_known_to_be_a_directory() {
@@ -787,6 +609,29 @@ mod tests {
         assert_eq!((count, fake.keys().len()), (1, 0));
         fake.empty_pages(2);
         assert_eq!(place.look().unwrap_err().kind, FailureKind::NotFound);
+    }
+
+    #[test]
+    fn a_key_that_a_store_lists_in_place_of_another_is_trouble_and_does_not_count_as_removed() {
+        let fake = Fake::start().unwrap();
+        let there = ["run7/a", "run7/c\u{fffd}"];
+        there.iter().for_each(|key| drop(fake.put(key, b"x")));
+        let of = |key: &str| {
+            let time = "<LastModified>2024-01-01T00:00:00.000Z</LastModified>";
+            format!("<Contents><Key>{key}</Key>{time}<ETag>&quot;e&quot;</ETag><Size>1</Size></Contents>")
+        };
+        let keys = ["run7/a", "run7/b%EF%BF%BD", "run7/c%EF%BF%BD"].map(of).concat();
+        let words = format!(
+            "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>{keys}\
+             </ListBucketResult>"
+        );
+        fake.fail("ListObjectsV2", usize::MAX, Fault::Say { status: 200, headers: Vec::new(), words });
+        let (mut count, mut told) = (0, Vec::new());
+        let mut trouble = |failure: Failure| told.push(failure);
+        bucket(&fake, "run7/").remove(true, &mut count, &|| Ok(()), &mut trouble).unwrap();
+        assert_eq!((count, fake.keys().len(), told.len()), (2, 0, 1));
+        let failure = &told[0];
+        assert!(failure.kind == FailureKind::Unsupported && failure.cause.contains("run7/b"), "{failure}");
     }
 
     #[test]

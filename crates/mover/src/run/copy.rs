@@ -46,7 +46,7 @@ mod meter;
 
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
-pub use given::{GivenDestination, GivenSource, OpenDestination, OpenSource};
+pub use given::{GiveUp, GivenDestination, GivenSource, OpenDestination, OpenSource};
 pub use meter::{Counted, Meter};
 pub use removal::refuse_sources;
 
@@ -356,7 +356,7 @@ pub fn copy(
     removal::check(from, to, wishes)?;
     let mut job = Job::new(from, to, wishes, identity, watch, stop);
     watch.meter.came(0);
-    let result = job.run();
+    let result = given::until_given_up(from, to, stop, || job.run());
     if let To::Given(to) = to
         && let Some(text) = (to.note)()
     {

@@ -234,6 +234,36 @@ fn excluded_names_and_the_directories_that_hold_them_stay() {
     assert!(!trees.target.join("kept/gone/deep/f").exists());
 }
 
+/// As stores keep what is named by its content.
+#[test]
+fn what_goes_does_so_also_where_we_may_change_nothing_and_what_stays_is_closed_again() {
+    if is_root() {
+        eprintln!("skipped: root may write where it is closed");
+        return;
+    }
+    let trees = prepared();
+    fs::create_dir_all(trees.target.join("objects/ab")).unwrap();
+    fs::create_dir(trees.target.join("mine")).unwrap();
+    for name in ["objects/ab/1", "objects/ab/2", "mine/a.keep", "mine/b"] {
+        fs::write(trees.target.join(name), "x").unwrap();
+    }
+    let chmod = |name: &str, mode| {
+        fs::set_permissions(trees.target.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    ["objects/ab", "objects", "mine"].into_iter().for_each(|name| chmod(name, 0o555));
+    let rules = || filter(&[(false, "*.keep")]);
+    let source = contents_with(&trees.source, ScanOptions { filter: rules(), ..options() });
+    let terms = Terms { delete_max: Some(10), dry_run: true, ..terms() };
+    let dry = copy(&source, To { protect: rules(), terms, ..to(&trees.target) });
+    assert_eq!(dry.conclusion.deleted, 10);
+    let copied = copy(&source, To { protect: rules(), ..delete(&trees.target, 10) });
+    assert_eq!(copied.assert_whole().conclusion.deleted, 10);
+    assert!(!trees.target.join("objects").exists() && !trees.target.join("mine/b").exists());
+    assert!(trees.target.join("mine/a.keep").exists());
+    assert_eq!(fs::metadata(trees.target.join("mine")).unwrap().mode() & 0o7777, 0o555);
+    chmod("mine", 0o755);
+}
+
 #[test]
 fn beside_a_named_source_nothing_is_touched() {
     let trees = trees();

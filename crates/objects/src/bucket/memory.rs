@@ -61,6 +61,8 @@ pub(crate) struct Memory {
     pub(crate) denies_removal: AtomicBool,
     /// It is away: nobody hears what stands at a key.
     pub(crate) is_away: AtomicBool,
+    /// Nobody waits for it any more.
+    pub(crate) is_given_up: AtomicBool,
     /// Pages come backwards.
     pub(crate) lists_backwards: AtomicBool,
     /// Content gets across whenever somebody asks; after [`MOVES`] times the gate is open.
@@ -185,6 +187,10 @@ impl Bucket for Memory {
 
     fn lost(&self) -> Option<Failure> {
         self.is_away.load(Ordering::Relaxed).then(away)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
     fn moved(&self) -> u64 {

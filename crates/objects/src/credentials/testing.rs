@@ -55,6 +55,7 @@ impl Home {
             home: Some(self.directory.path().to_owned()),
             now: Arc::new(move || *lock(&clock)),
             pause: Arc::new(move |time| *lock(&waiting) += time),
+            end_pauses: Arc::new(|| {}),
             patience: Duration::from_secs(600),
             seed: 1,
         }

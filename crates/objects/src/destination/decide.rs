@@ -301,7 +301,7 @@ impl ObjectDestination {
             if !reading(0, size) {
                 return Ok(None);
             }
-            let is_same = noted.evidence == entry.evidence
+            let is_same = noted.evidence.lasting() == entry.evidence.lasting()
                 && noted.chunk_bytes == self.terms.chunk_bytes
                 && noted.about == words_of(&about);
             let parts = if is_same { self.sound(&noted)? } else { Vec::new() };

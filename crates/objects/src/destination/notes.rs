@@ -2,14 +2,14 @@
 //! with, and `thalweg gc` ends.
 //!
 //! One file for a job, locked by whoever runs it, a line for each thing that happened. A line is durable before what it
-//! says is told; what follows the first damaged line is not believed. Without a state directory, or where that has no
-//! locks, nothing outlasts the transfer.
+//! says is told; what follows the first damaged line is not believed. When much of it is of uploads that are over, it
+//! is written anew. Without a state directory, or where that has no locks, nothing outlasts the transfer.
 
 use crate::store::{Part, Upload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -20,8 +20,12 @@ use thalweg_wire::{Digest, Evidence};
 const OPEN_NOTES: &str = "open the note of uploads";
 const NOTE: &str = "note the upload";
 const EXTENSION: &str = "uploads";
-/// A note is not read any further: some 4 million parts.
-const NOTE_BYTES_MAX: u64 = 512 << 20;
+/// Of a note that is being written anew.
+const BESIDE: &str = "uploads-new";
+/// A line that is longer is damaged: the parts of one upload take a few MiB.
+const LINE_BYTES_MAX: u64 = 512 << 20;
+/// A note is written anew when so much of it is of uploads that are over.
+const DEAD_BYTES_MAX: u64 = 64 << 20;
 /// So long a transfer waits for who has its note: `thalweg gc` has one for as long as it looks at it, or ends what is
 /// noted there.
 const HELD_MAX: Duration = Duration::from_secs(2);
@@ -110,12 +114,27 @@ pub(super) struct Notes {
     end: u64,
     live: BTreeMap<u64, Noted>,
     next: u64,
+    /// Whose uploads these are.
+    bucket: String,
+    /// Bytes of lines, of each upload that is under way.
+    bytes: BTreeMap<u64, u64>,
+    /// Of lines of all others.
+    dead_bytes: u64,
+    dead_bytes_max: u64,
 }
 
 impl Notes {
     /// Nothing is kept.
     pub(super) fn none() -> Notes {
-        Notes { file: None, end: 0, live: BTreeMap::new(), next: 1 }
+        Notes::of(None, "", ReadNote::default())
+    }
+
+    /// What was read of a file.
+    fn of(file: Option<(File, PathBuf)>, bucket: &str, read: ReadNote) -> Notes {
+        let ReadNote { end, live, next, bytes, .. } = read;
+        let dead_bytes = end - bytes.values().sum::<u64>();
+        let bucket = bucket.to_owned();
+        Notes { file, end, live, next, bucket, bytes, dead_bytes, dead_bytes_max: DEAD_BYTES_MAX }
     }
 
     /// Those of the job that `identity` names, in the directory `state`. Where nothing can be locked there, nothing is
@@ -143,10 +162,13 @@ impl Notes {
                 return Ok(Notes::none());
             }
         };
-        let (end, read_of, live, next) = read(&mut file).map_err(of_io)?;
-        let mut notes = Notes { file: Some((file, path)), end, live, next };
-        if read_of.as_deref() != Some(bucket) {
-            notes.live.clear();
+        // Of who was killed while he wrote it anew.
+        let _ = std::fs::remove_file(path.with_extension(BESIDE));
+        let read = read(&mut file).map_err(of_io)?;
+        let (end, is_ours) = (read.end, read.of.as_deref() == Some(bucket));
+        let read = if is_ours { read } else { ReadNote { next: read.next, ..ReadNote::default() } };
+        let mut notes = Notes::of(Some((file, path)), bucket, read);
+        if !is_ours {
             notes.truncate(0).map_err(of_io)?;
             notes.append(&Line::Of { bucket: bucket.to_owned() }, true)?;
         } else {
@@ -162,18 +184,17 @@ impl Notes {
         Ok(())
     }
 
-    fn append(&mut self, line: &Line, is_durable: bool) -> Result<()> {
-        let Some((file, _)) = &mut self.file else { return Ok(()) };
-        let of_line = |error: serde_json::Error| Failure::new(FailureKind::Internal, NOTE, error);
-        let mut bytes = serde_json::to_vec(line).map_err(of_line)?;
-        bytes.push(b'\n');
+    /// Appends a line, and tells its bytes.
+    fn append(&mut self, line: &Line, is_durable: bool) -> Result<u64> {
+        let Some((file, _)) = &mut self.file else { return Ok(0) };
+        let bytes = encoded(line).map_err(|error| Failure::new(FailureKind::Internal, NOTE, error))?;
         // Over what was torn before, if that could not be cut off.
         let written = file.seek(SeekFrom::Start(self.end)).and_then(|_| file.write_all(&bytes));
         let written = written.and_then(|()| if is_durable { file.sync_data() } else { Ok(()) });
         match written {
             Ok(()) => {
                 self.end += bytes.len() as u64;
-                Ok(())
+                Ok(bytes.len() as u64)
             }
             Err(error) => {
                 // What follows a torn line would not be believed.
@@ -192,8 +213,9 @@ impl Notes {
 
     /// An upload begins.
     pub(super) fn begin(&mut self, number: u64, noted: Noted) -> Result<()> {
-        self.append(&Line::Begin { number, noted: noted.clone() }, true)?;
+        let bytes = self.append(&Line::Begin { number, noted: noted.clone() }, true)?;
         self.live.insert(number, noted);
+        self.bytes.insert(number, bytes);
         Ok(())
     }
 
@@ -203,7 +225,8 @@ impl Notes {
             return Ok(());
         }
         let line = Line::Parts { number, parts };
-        self.append(&line, true)?;
+        let bytes = self.append(&line, true)?;
+        *self.bytes.entry(number).or_default() += bytes;
         if let (Line::Parts { parts, .. }, Some(noted)) = (line, self.live.get_mut(&number)) {
             noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
         }
@@ -212,9 +235,65 @@ impl Notes {
 
     /// It is complete, or thrown away. What of this is lost is found to be gone at the store.
     pub(super) fn end(&mut self, number: u64) {
-        if self.live.remove(&number).is_some() {
-            let _ = self.append(&Line::End { number }, false);
+        if self.live.remove(&number).is_none() {
+            return;
         }
+        let own = self.bytes.remove(&number).unwrap_or(0);
+        let last = self.append(&Line::End { number }, false).unwrap_or(0);
+        self.dead_bytes += own + last;
+        if self.dead_bytes > self.dead_bytes_max
+            && let Err(error) = self.write_anew()
+        {
+            tracing::warn!(%error, "a note of uploads is longer than it need be");
+            // Tried again when there is as much more.
+            self.dead_bytes = 0;
+        }
+    }
+
+    /// Writes what is under way into a file beside it, which then takes its name: it does not grow with what is over.
+    fn write_anew(&mut self) -> io::Result<()> {
+        let Some((_, path)) = &self.file else { return Ok(()) };
+        let (path, beside) = (path.clone(), path.with_extension(BESIDE));
+        let written = self.write_live(&beside).and_then(|written| {
+            std::fs::rename(&beside, &path)?;
+            Ok(written)
+        });
+        let (file, end, bytes) = written.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+        let directory = path.parent().map(Path::to_owned);
+        (self.file, self.end, self.bytes, self.dead_bytes) = (Some((file, path)), end, bytes, 0);
+        directory.map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    }
+
+    /// Lines of what is under way, durable in a new file at `path`, which is locked: whoever finds it under the name of
+    /// the note is to find it taken. With where they end, and the bytes of each.
+    fn write_live(&self, path: &Path) -> io::Result<(File, u64, BTreeMap<u64, u64>)> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+        }
+        let mut writer = BufWriter::new(&file);
+        let mut put = |line: &Line| -> io::Result<u64> {
+            let bytes = encoded(line).map_err(io::Error::other)?;
+            writer.write_all(&bytes)?;
+            Ok(bytes.len() as u64)
+        };
+        let mut end = put(&Line::Of { bucket: self.bucket.clone() })?;
+        let mut bytes = BTreeMap::new();
+        for (&number, noted) in &self.live {
+            let mut own = put(&Line::Begin { number, noted: noted.clone() })?;
+            if !noted.parts.is_empty() {
+                own += put(&Line::Parts { number, parts: noted.parts.values().cloned().collect() })?;
+            }
+            bytes.insert(number, own);
+            end += own;
+        }
+        writer.flush()?;
+        drop(writer);
+        file.sync_all()?;
+        Ok((file, end, bytes))
     }
 
     /// What is under way for a key, and goes on.
@@ -293,34 +372,60 @@ fn open_locked(path: &Path, makes: bool, try_lock: TryLock) -> io::Result<Opened
     }
 }
 
-type ReadNote = (u64, Option<String>, BTreeMap<u64, Noted>, u64);
+/// A line as it stands in a note.
+fn encoded(line: &Line) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(line)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
 
-/// What a note says, up to its first damaged line, and where that begins.
+/// What a note says.
+struct ReadNote {
+    /// Where its first damaged line begins, or it ends.
+    end: u64,
+    of: Option<String>,
+    live: BTreeMap<u64, Noted>,
+    /// As [`Notes`] has them.
+    bytes: BTreeMap<u64, u64>,
+    next: u64,
+}
+
+impl Default for ReadNote {
+    fn default() -> ReadNote {
+        ReadNote { end: 0, of: None, live: BTreeMap::new(), bytes: BTreeMap::new(), next: 1 }
+    }
+}
+
+/// Reads a note up to its first damaged line. Only what is under way is in memory.
 fn read(file: &mut File) -> io::Result<ReadNote> {
-    let mut bytes = Vec::new();
-    file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)?;
-    let (mut end, mut of, mut live, mut next) = (0, None, BTreeMap::<u64, Noted>::new(), 1);
-    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        let Some(text) = line.strip_suffix(b"\n") else { break };
-        let Ok(read) = serde_json::from_slice::<Line>(text) else { break };
+    let mut note = ReadNote::default();
+    let (mut lines, mut line) = (BufReader::new(file), Vec::new());
+    loop {
+        line.clear();
+        lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+        let Some(text) = line.strip_suffix(b"\n") else { return Ok(note) };
+        let Ok(read) = serde_json::from_slice::<Line>(text) else { return Ok(note) };
+        let bytes = line.len() as u64;
         match read {
-            Line::Of { bucket } => of = Some(bucket),
+            Line::Of { bucket } => note.of = Some(bucket),
             Line::Begin { number, noted } => {
-                next = next.max(number.saturating_add(1));
-                live.insert(number, noted);
+                note.next = note.next.max(number.saturating_add(1));
+                note.live.insert(number, noted);
+                note.bytes.insert(number, bytes);
             }
             Line::Parts { number, parts } => {
-                if let Some(noted) = live.get_mut(&number) {
+                if let Some(noted) = note.live.get_mut(&number) {
                     noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
+                    *note.bytes.entry(number).or_default() += bytes;
                 }
             }
             Line::End { number } => {
-                live.remove(&number);
+                note.live.remove(&number);
+                note.bytes.remove(&number);
             }
         }
-        end += line.len() as u64;
+        note.end += bytes;
     }
-    Ok((end, of, live, next))
 }
 
 /// What is noted of one job.
@@ -361,11 +466,12 @@ fn look(path: &Path, bucket: &str, try_lock: TryLock) -> io::Result<Option<Found
         Opened::Taken | Opened::Unlockable(_) => (File::open(path)?, true),
     };
     let about = file.metadata()?;
-    let (end, of, live, next) = read(&mut file)?;
-    if of.as_deref() != Some(bucket) {
+    let read = read(&mut file)?;
+    if read.of.as_deref() != Some(bucket) {
         return Ok(None);
     }
-    let mut notes = Notes { file: (!is_running).then(|| (file, path.to_owned())), end, live, next };
+    let end = read.end;
+    let mut notes = Notes::of((!is_running).then(|| (file, path.to_owned())), bucket, read);
     // Where it is as it should be its time stays.
     if about.len() > end {
         notes.truncate(end)?;
@@ -400,6 +506,35 @@ mod tests {
         notes.begin(1, noted()).unwrap();
         drop(notes);
         assert_eq!(open().all(), [(1, noted())]);
+    }
+
+    #[test]
+    fn a_note_does_not_grow_with_what_is_over_and_stays_taken_and_whole_when_it_is_written_anew() {
+        let state = tempfile::tempdir().unwrap();
+        let mut notes = Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        notes.dead_bytes_max = 2048;
+        let path = notes.file.as_ref().unwrap().1.clone();
+        let digest = Digest([1; 32]).to_string();
+        let part = NotedPart { number: 3, bytes: 5, etag: "e".to_owned(), digest };
+        let expected = Noted { parts: BTreeMap::from([(3, part.clone())]), ..noted() };
+        notes.begin(1, noted()).unwrap();
+        notes.add(1, vec![part]).unwrap();
+        let mut bytes_max = 0;
+        for number in 2..60 {
+            notes.begin(number, noted()).unwrap();
+            notes.end(number);
+            bytes_max = bytes_max.max(std::fs::metadata(&path).unwrap().len());
+        }
+        assert!(bytes_max < 2 * 2048, "{bytes_max}");
+        // What is noted afterwards is noted there.
+        notes.begin(60, noted()).unwrap();
+        let found = look(&path, "s3://memory", File::try_lock).unwrap().unwrap();
+        assert!(found.is_running);
+        assert_eq!(found.notes.all(), [(1, expected.clone()), (60, noted())]);
+        drop(notes);
+        let again = Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        assert_eq!(again.all(), [(1, expected), (60, noted())]);
+        assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
     }
 
     /// As on Lustre mounted without `flock`.

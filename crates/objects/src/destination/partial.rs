@@ -262,6 +262,7 @@ impl ObjectPartial {
         let mut steps = self.shared.steps();
         while waits(&state) {
             state = self.ended.wait_timeout(state, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.check_given_up()?;
             // Those of others count: its own may wait behind them.
             let now = self.shared.steps();
             if now != steps {

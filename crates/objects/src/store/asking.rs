@@ -276,8 +276,8 @@ impl Store {
     /// Waits before it is asked again, if it may pass.
     ///
     /// # Errors
-    /// `refused`, if it may not, or the patience is over; where nobody was answered meanwhile, and the bucket is not
-    /// either, the store is given up.
+    /// `refused`, if it may not, the patience is over, or who asks gave the store up; where nobody was answered
+    /// meanwhile, and the bucket is not either, it is lost.
     pub(super) fn wait_again(
         &self,
         wish: &Wish<'_>,
@@ -285,7 +285,9 @@ impl Store {
         before: Before,
         mut refused: Refused,
     ) -> Result<(), Refused> {
-        let Some((took, told)) = refused.again.take() else { return Err(refused) };
+        let Some((took, told)) = refused.again.take().filter(|_| !self.is_given_up()) else {
+            return Err(refused);
+        };
         let is_known = self.answered.load(Ordering::Relaxed);
         let attempts_max = if is_known { None } else { Some(ATTEMPTS_UNKNOWN_MAX) };
         let is_lost = lock(&self.lost).is_some();

@@ -34,11 +34,9 @@ const TOKENS_MAX: usize = 1024;
 const NAMES_MAX: usize = 1000;
 /// Objects that one request removes.
 const REMOVED_MAX: usize = 1000;
-/// Unfinished uploads that are told of: more are left for another time.
-const UPLOADS_MAX: usize = 10_000;
-/// Of these, and of parts, on one page: some stores have ten times as many on theirs.
+/// Unfinished uploads, and parts, on one page: some stores have ten times as many on theirs.
 pub(super) const PAGE_MAX: &str = "1000";
-/// Requests for these.
+/// Requests for uploads, at most, before some are told.
 const UPLOAD_PAGES_MAX: usize = 1000;
 
 /// Where a list goes on: the store's token, and what is known again of what was before it.
@@ -252,13 +250,19 @@ impl Store {
         Ok(staying.collect())
     }
 
-    /// Uploads that were begun and are not complete, of keys that begin with `prefix`: at most 10,000.
+    /// Uploads that were begun and are not complete, of keys that begin with `prefix`; not many more than `most`, and
+    /// where the list goes on then: that is `after` for the others.
     ///
     /// # Errors
     /// If the store refuses, or its list makes no sense.
-    pub fn uploads(&self, prefix: &str) -> Result<Vec<Upload>> {
+    pub fn uploads(
+        &self,
+        prefix: &str,
+        after: Option<&UploadsFrom>,
+        most: usize,
+    ) -> Result<(Vec<Upload>, Option<UploadsFrom>)> {
         let mut uploads = Vec::new();
-        let mut after: Option<(String, String)> = None;
+        let mut after: Option<(String, String)> = after.map(|after| after.0.clone());
         for _ in 0..UPLOAD_PAGES_MAX {
             let mut wish = Wish::new(LIST_UPLOADS, "s3:ListBucketMultipartUploads", Method::Get, None);
             wish.words_max = Some(LIST_BYTES_MAX);
@@ -286,14 +290,17 @@ impl Store {
                 return Err(self.nonsense(&wish, ENDLESS));
             }
             after = next;
-            if after.is_none() || uploads.len() >= UPLOADS_MAX {
+            if after.is_none() || uploads.len() >= most {
                 break;
             }
         }
-        uploads.truncate(UPLOADS_MAX);
-        Ok(uploads)
+        Ok((uploads, after.map(UploadsFrom)))
     }
 }
+
+/// Where a list of uploads goes on: behind this key, and this upload of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadsFrom((String, String));
 
 /// Whether a list has anything in it. Its first pages may be empty and go on, as where much was removed; how many of
 /// them do is bounded by who makes the list.

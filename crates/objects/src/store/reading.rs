@@ -131,7 +131,7 @@ impl Store {
         let words = format!("the object breaks off: {}", trouble.words);
         let failure = self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
         let failure = failure.in_range(at, end);
-        if !trouble.passes {
+        if !trouble.passes || self.is_given_up() {
             return Err(failure);
         }
         let Some(wait) = budget.wait(took, None, None) else { return Err(failure) };

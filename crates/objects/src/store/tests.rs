@@ -435,8 +435,8 @@ fn an_object_is_made_of_parts_and_compared_as_a_whole() {
     let about = About { mode: Some(0o100_600), ..About::default() };
     let bytes = content(2500);
     let upload = store.begin("k", &about).unwrap();
-    assert_eq!(store.uploads("k").unwrap()[0].id, upload.id);
-    assert!(store.uploads("other").unwrap().is_empty());
+    assert_eq!(store.uploads("k", None, 1000).unwrap().0[0].id, upload.id);
+    assert!(store.uploads("other", None, 1000).unwrap().0.is_empty());
     let mut parts = Vec::new();
     for (number, piece) in [3, 1, 2].into_iter().zip([&bytes[2000..], &bytes[..1000], &bytes[1000..2000]]) {
         parts.push(store.put_part(&upload, number, piece).unwrap());
@@ -803,6 +803,41 @@ fn a_store_that_fails_for_one_key_only_is_not_lost() {
     assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
     assert_eq!((store.lost(), fake.asked_to("HeadBucket").len()), (None, before));
     lock(&asked).take();
+}
+
+#[test]
+fn a_store_that_was_given_up_is_neither_waited_for_nor_asked() {
+    let (fake, store) = fake();
+    fake.put("k", b"content");
+    let seen = seen(&store, "k");
+    fake.fail("ListObjectsV2", usize::MAX, Fault::refuse(503, "SlowDown"));
+    store.give_up();
+    let before = fake.asked().len();
+    assert_eq!(store.list("", false, None).unwrap_err().kind, FailureKind::Connection);
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Connection);
+    assert_eq!((fake.asked().len(), fake.paused()), (before, Duration::ZERO));
+}
+
+#[test]
+fn who_waits_to_ask_again_waits_no_more_when_the_store_is_given_up() {
+    let fake = Fake::start().unwrap();
+    fake.fail("ListObjectsV2", usize::MAX, Fault::refuse(503, "SlowDown"));
+    // Real pauses, of a patience that no test has.
+    let day = Duration::from_secs(24 * 3600);
+    let Surroundings { pause, end_pauses, .. } = Surroundings::of_process(day, 7);
+    let (begins, begun) = std::sync::mpsc::channel();
+    let pause = move |wait: Duration| {
+        let _ = begins.send(());
+        pause(wait);
+    };
+    let surroundings = Surroundings { pause: Arc::new(pause), end_pauses, ..fake.surroundings(day) };
+    let store = Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap();
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| store.list("", false, None).unwrap_err().kind);
+        begun.recv().unwrap();
+        store.give_up();
+        assert_eq!(asks.join().unwrap(), FailureKind::Connection);
+    });
 }
 
 #[test]

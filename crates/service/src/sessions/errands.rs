@@ -466,7 +466,7 @@ impl Host {
             Ok((Arc::new(opened), form))
         };
         let (open, tops) = (Arc::new(open), vec![Vec::new()]);
-        Ok(GivenSource { open, chooses: true, name, way, keeps, streams, chunk_bytes, tops })
+        Ok(GivenSource { open, chooses: true, name, way, keeps, streams, chunk_bytes, tops, give_up: None })
     }
 
     /// The destination, where it is here: as in a push, opened for each attempt.
@@ -508,6 +508,7 @@ impl Host {
             below: errand.destination.path.clone(),
             chunk_bytes: None,
             finds_renames: true,
+            give_up: None,
         })
     }
 

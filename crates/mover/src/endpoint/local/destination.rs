@@ -11,9 +11,9 @@
 //!
 //! In the order in which an entry meets its files:
 //!
-//! - [`decide`] looks at what stands there; [`guard`] says what is not done although it could be; [`displace`] makes
-//!   way where something of another kind stands; [`resume`] and [`recheck`] tell what an earlier attempt left;
-//!   [`elsewhere`] looks for content under other names;
+//! - [`decide`] looks at what stands there, by [`exact_names`] where several names are one; [`guard`] says what is not
+//!   done although it could be; [`displace`] makes way where something of another kind stands; [`resume`] and
+//!   [`recheck`] tell what an earlier attempt left; [`elsewhere`] looks for content under other names;
 //! - [`small`] takes whole small files into staging, [`durable`] makes what is staged survive a power cut, and
 //!   [`finish`] gives it its name;
 //! - meanwhile [`flight`] has entries that are decided and not settled, [`shared_inodes`] which entry keeps a file of
@@ -27,6 +27,7 @@ use self::decide::settled;
 use self::delete::Deletion;
 use self::durable::Durability;
 use self::elsewhere::Elsewhere;
+use self::exact_names::ExactNames;
 use self::flight::Flights;
 use self::guard::Guard;
 use self::shared_inodes::HardLinks;
@@ -70,6 +71,8 @@ use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 pub use super::place::DestinationPlace;
 
 mod decide;
+
+mod exact_names;
 
 mod resume;
 
@@ -115,6 +118,7 @@ pub struct LocalDestination {
     /// `None`: a dry run to a place that is not there.
     pub(super) root: Option<Arc<Place>>,
     held: Held<Place>,
+    exact_names: ExactNames,
     /// Held for reading by whoever changes names in directories below the root, for writing while a nursery
     /// takes the place of one: what is looked up before is the directory that counts.
     names: RwLock<()>,
@@ -218,6 +222,7 @@ impl LocalDestination {
             resolved,
             root,
             held: Held::new(),
+            exact_names: ExactNames::new(),
             names: RwLock::default(),
             territories: Territories::default(),
             journal: Mutex::default(),

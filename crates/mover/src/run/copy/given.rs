@@ -1,11 +1,21 @@
 //! Ends that whoever asks for a copy made: places of which the mover knows nothing but what they promise.
 
-use super::{From, Job, To};
+use super::{From, Job, STOP_NOTICE, Stop, To, stopped};
 use crate::endpoint::{Destination, Source};
-use crate::failure::Result;
+use crate::failure::{FailureKind, Result};
 use crate::plan::{Asked, Plan};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 use thalweg_wire::message::{FilterRule, Place, SourceForm, Terms};
+
+/// So long a copy that is asked to stop has to end by itself: most of what given ends have under way is answered
+/// meanwhile, and counts the next time.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+
+/// Has everything fail, for good and soon, that waits at a given end. May be called more than once.
+pub type GiveUp = Arc<dyn Fn() + Send + Sync>;
 
 /// Opens what is scanned and read, and says of which form it is, as far as names at the destination depend on that;
 /// once for each attempt.
@@ -33,6 +43,8 @@ pub struct GivenSource {
     pub chunk_bytes: Option<u64>,
     /// Names at the top of a destination that it comes to have; an empty one is the destination itself.
     pub tops: Vec<Vec<u8>>,
+    /// For who stops while it does not answer. `None`: it never waits for long.
+    pub give_up: Option<GiveUp>,
 }
 
 impl GivenSource {
@@ -67,6 +79,64 @@ pub struct GivenDestination {
     pub chunk_bytes: Option<fn(Option<u64>) -> u64>,
     /// Where that is asked it looks for content that it has under other names.
     pub finds_renames: bool,
+    /// As [`GivenSource::give_up`].
+    pub give_up: Option<GiveUp>,
+}
+
+/// Does `work`, a copy between these ends. If that goes on for [`STOP_GRACE`] after somebody asked to stop, given ends
+/// are given up; what fails at them then was stopped.
+pub(super) fn until_given_up<T>(
+    from: &From,
+    to: &To,
+    stop: &Stop,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let of_source = if let From::Given(from) = from { from.give_up.as_ref() } else { None };
+    let of_destination = if let To::Given(to) = to { to.give_up.as_ref() } else { None };
+    let ends: Vec<&GiveUp> = of_source.into_iter().chain(of_destination).collect();
+    if ends.is_empty() {
+        return work();
+    }
+    let (is_over, are_given_up) = (AtomicBool::new(false), AtomicBool::new(false));
+    let watches = || {
+        let mut asked: Option<Instant> = None;
+        while !is_over.load(Ordering::Acquire) {
+            if stop.is_asked() && asked.get_or_insert_with(Instant::now).elapsed() >= STOP_GRACE {
+                are_given_up.store(true, Ordering::Release);
+                ends.iter().for_each(|give_up| (**give_up)());
+                return;
+            }
+            thread::park_timeout(STOP_NOTICE);
+        }
+    };
+    let result = thread::scope(|scope| {
+        // Without a thread for it, who stops waits as long as the ends do.
+        let watching = thread::Builder::new().name("give up".to_owned()).spawn_scoped(scope, watches);
+        let over = Over(&is_over);
+        let result = work();
+        drop(over);
+        if let Ok(watching) = watching {
+            watching.thread().unpark();
+        }
+        result
+    });
+    let is_of_ends = |kind| matches!(kind, FailureKind::Connection | FailureKind::Io);
+    match result {
+        Err(failure) if are_given_up.load(Ordering::Acquire) && is_of_ends(failure.kind) => {
+            tracing::debug!(%failure, "an end was given up");
+            Err(stopped())
+        }
+        result => result,
+    }
+}
+
+/// That it is over, however it ends: whoever watches it ends too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 impl Job<'_> {
@@ -107,10 +177,11 @@ mod tests {
     use super::*;
     use crate::endpoint::synthetic::{NullDestination, ZeroSource};
     use crate::event;
-    use crate::failure::{Failure, FailureKind};
+    use crate::failure::Failure;
     use crate::link::Identity;
-    use crate::run::copy::{Report, Stop, Watch, Wishes, copy};
-    use std::sync::Mutex;
+    use crate::mutex::lock;
+    use crate::run::copy::{Report, Watch, Wishes, copy};
+    use std::sync::{Mutex, mpsc};
     use thalweg_wire::RelativePath;
 
     const MIB: u64 = 1 << 20;
@@ -126,6 +197,7 @@ mod tests {
             streams: 16,
             chunk_bytes: Some(32 * MIB),
             tops: vec![name.as_bytes().to_vec()],
+            give_up: None,
         })
     }
 
@@ -145,6 +217,7 @@ mod tests {
             below: b"there".to_vec(),
             chunk_bytes: Some(|asked| asked.unwrap_or(16 * MIB).max(8 * MIB)),
             finds_renames: false,
+            give_up: None,
         });
         let identity = Identity::generate("somebody").unwrap();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -198,6 +271,39 @@ mod tests {
         let key = |name: &str| copied(name, &Wishes::default()).1[0].job_key;
         assert_eq!(key("given://a"), key("given://a"));
         assert_ne!(key("given://a"), key("given://b"));
+    }
+
+    /// Only what hangs ends with the other failure.
+    #[test]
+    fn who_asks_to_stop_has_an_end_that_does_not_answer_given_up() {
+        let (gives_up, given_up) = mpsc::channel();
+        let given_up = Mutex::new(given_up);
+        let to = To::Given(GivenDestination {
+            open: Arc::new(move |_, _, _| {
+                let kind = match lock(&given_up).recv_timeout(Duration::from_secs(300)) {
+                    Ok(()) => FailureKind::Connection,
+                    Err(_) => FailureKind::Internal,
+                };
+                Err(Failure::new(kind, "open the destination", "no answer"))
+            }),
+            note: Arc::new(|| None),
+            name: b"given://there".to_vec(),
+            place: Place { export: None, path: b"given://there".to_vec() },
+            way: "given".to_owned(),
+            below: b"there".to_vec(),
+            chunk_bytes: None,
+            finds_renames: false,
+            give_up: Some(Arc::new(move || {
+                let _ = gives_up.send(());
+            })),
+        });
+        let identity = Identity::generate("somebody").unwrap();
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        let stop = Stop::default();
+        stop.stop();
+        let result = copy(&source("given://a"), &to, &Wishes::default(), &identity, &watch, &stop);
+        assert_eq!(result.unwrap_err().kind, FailureKind::Stopped);
     }
 
     #[test]

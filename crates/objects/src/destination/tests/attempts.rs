@@ -49,6 +49,27 @@ fn what_was_noted_is_gone_on_with_and_nothing_else() {
 }
 
 #[test]
+fn what_was_noted_is_gone_on_with_after_the_source_was_booted() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let mut entry = file(1, "a", bytes.len());
+    let to = open(&bucket, Some(state.path()));
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    to.close(false);
+    // Its devices have other numbers since.
+    entry.evidence.device += 1;
+    let to = open(&bucket, Some(state.path()));
+    let Decision::Wanted { left: Some(left), .. } = decide(&to, &entry) else { panic!("nothing is left") };
+    assert_eq!(left.present.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [0]);
+    write(&to, &left.partial, &bytes, &[1]).unwrap();
+    name(&to, &entry, Ready::Partial(left.partial), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+    to.close(true);
+}
+
+#[test]
 fn one_transfer_at_a_time_has_the_uploads_of_a_job_and_what_all_left_can_be_ended() {
     let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
     let bytes = noise(2 * CHUNK as usize, 1);
@@ -150,6 +171,29 @@ fn a_transfer_that_begins_while_what_was_left_is_ended_waits_and_notes_where_it_
     })
     .unwrap();
     assert_eq!((keys, bucket.hidden()), (vec!["to/b".to_owned()], vec![1]));
+}
+
+#[test]
+fn who_stops_waits_for_no_part_and_what_was_noted_stays() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let entry = file(1, "a", bytes.len());
+    let to = open(&bucket, Some(state.path()));
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    bucket.hold(true);
+    bucket.is_given_up.store(true, Ordering::Relaxed);
+    assert_eq!(write(&to, &partial, &bytes, &[1]).unwrap_err().kind, FailureKind::Stopped);
+    let stopped = name(&to, &entry, Ready::Partial(partial), &bytes).unwrap_err();
+    assert_eq!(stopped.kind, FailureKind::Stopped);
+    bucket.hold(false);
+    to.close(false);
+    bucket.is_given_up.store(false, Ordering::Relaxed);
+    let to = open(&bucket, Some(state.path()));
+    let Decision::Wanted { left: Some(left), .. } = decide(&to, &entry) else { panic!("nothing is left") };
+    assert_eq!(left.present.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [0]);
+    to.close(false);
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn to_fake(store: &Arc<Store>) -> To {
         below: b"to/".to_vec(),
         chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
         finds_renames: false,
+        give_up: None,
     })
 }
 
@@ -101,6 +102,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         streams: 16,
         chunk_bytes: Some(16 << 20),
         tops: vec![Vec::new()],
+        give_up: None,
     });
     let to = tempfile::tempdir().unwrap();
     let to = To::Local(to.path().to_owned());

@@ -229,7 +229,7 @@ fn parts_and_uploads_come_in_pages_that_have_room_in_an_answer() {
     let (fake, store) = fake();
     let upload = store.begin("k", &About::default()).unwrap();
     store.parts(&upload).unwrap();
-    store.uploads("k").unwrap();
+    store.uploads("k", None, 1000).unwrap();
     assert_eq!(fake.asked_to("ListParts")[0].query["max-parts"], "1000");
     assert_eq!(fake.asked_to("ListMultipartUploads")[0].query["max-uploads"], "1000");
 }

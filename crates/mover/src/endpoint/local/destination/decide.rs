@@ -666,22 +666,6 @@ impl LocalDestination {
         }
     }
 
-    /// Where names that differ in case or form are one, another entry must not be taken for this one.
-    fn check_case(&self, place: &Place, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
-        let folds = place.territory.abilities().is_some_and(|abilities| {
-            // HFS+ lists other names than it was given: nobody is kept from copying there once more.
-            abilities.folds_case || (abilities.folds_forms && self.terms.removes_source)
-        });
-        if !folds {
-            return Ok(());
-        }
-        let mut entries = place.dir.entries().map_err(|error| failed("list", path, &error))?;
-        if entries.any(|entry| entry.is_ok_and(|entry| entry.name == name)) {
-            return Ok(());
-        }
-        Err(conflict(path, "its name and that of another entry are one name on this file system"))
-    }
-
     pub(super) fn grain(&self, place: &Place) -> Grain {
         self.abilities(place).grain
     }

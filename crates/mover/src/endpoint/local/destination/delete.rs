@@ -3,13 +3,15 @@
 //!
 //! Left alone: names that the filter excludes and the directories that hold them, the staging of transfers that run,
 //! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that
-//! goes does so with it, and is not counted ([`abandoned`](crate::endpoint::local::staging::abandoned)).
+//! goes does so with it, and is not counted ([`abandoned`](crate::endpoint::local::staging::abandoned)). A directory of
+//! our own that goes, and in which we may change nothing, is opened, and closed again if it stays after all.
 
 use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::displace::Replaced;
 use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, Spared, Tops, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
+use crate::endpoint::local::staging::leftover::open_for_us;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
 use crate::endpoint::local::{failed, failed_to_take, is_staging, lock, mounted};
@@ -20,9 +22,12 @@ use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use thalweg_sys::{Dir, Kind, Links};
+use thalweg_sys::{Dir, Kind, Links, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
+
+/// What the owner of a directory needs to have its names counted.
+const LISTS: u32 = 0o500;
 
 /// What says which names may be deleted, and what was.
 pub(super) struct Deletion {
@@ -156,7 +161,11 @@ impl LocalDestination {
         let kept = Level::new(false);
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key.mount, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
-        let is_whole = sweep.run(goes_on)?;
+        let went = sweep.run(goes_on);
+        while let Some(level) = sweep.levels.pop() {
+            sweep.close_again(level.opened);
+        }
+        let is_whole = went?;
         if sweep.untold > 0 {
             let untold = failure::counted(sweep.untold, "more entry", "more entries");
             let cause = format!("{untold} could not be deleted");
@@ -231,11 +240,13 @@ struct Level {
     keeps: bool,
     /// Our staging directories in it: after all else, for in them may be the lock of what is unfinished further down.
     stagings: Vec<Vec<u8>>,
+    /// It was opened for us: where it is, and the mode that it had.
+    opened: Option<(Vec<u8>, u32)>,
 }
 
 impl Level {
     fn new(is_doomed: bool) -> Level {
-        Level { is_doomed, keeps: false, stagings: Vec::new() }
+        Level { is_doomed, keeps: false, stagings: Vec::new(), opened: None }
     }
 }
 
@@ -255,11 +266,15 @@ impl Sweep<'_> {
                 Step::Name(name, _) => self.name(&name)?,
                 Step::Left(name) => {
                     let Some(level) = self.levels.pop() else { continue };
-                    if level.is_doomed && (level.keeps || !self.takes_along(&name, &level.stagings, goes_on))
-                    {
+                    if !level.is_doomed {
+                        continue;
+                    }
+                    let stays = level.keeps || !self.takes_along(&name, &level.stagings, goes_on);
+                    if stays {
                         self.keep();
-                    } else if level.is_doomed {
-                        self.remove(&name, true);
+                    }
+                    if stays || !self.remove(&name, true) {
+                        self.close_again(level.opened);
                     }
                 }
             }
@@ -304,7 +319,7 @@ impl Sweep<'_> {
                 && offered.contains(&as_directory(&path))?
                 && !offered.contains(&as_unlisted(&path))?
             {
-                self.enter(name, &path, false);
+                self.enter(name, &path, &stat, false);
             }
             return Ok(());
         }
@@ -331,7 +346,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         if is_dir {
-            self.enter(name, &path, true);
+            self.enter(name, &path, &stat, true);
         } else {
             self.remove(name, false);
         }
@@ -360,13 +375,23 @@ impl Sweep<'_> {
         })
     }
 
-    fn enter(&mut self, name: &[u8], path: &[u8], is_doomed: bool) {
+    fn enter(&mut self, name: &[u8], path: &[u8], stat: &Stat, is_doomed: bool) {
         let entered = self.walk.dir().and_then(|dir| {
             let child = dir.open_beneath(name, Links::Refuse)?;
-            self.walk.enter(name, Arc::new(child))
+            self.walk.enter(name, Arc::new(child))?;
+            Ok(dir)
         });
         match entered {
-            Ok(()) => self.levels.push(Level::new(is_doomed)),
+            Ok(parent) => {
+                let mut level = Level::new(is_doomed);
+                // Of what cannot be listed nothing was counted: it stays, as a dry run says.
+                let opens = is_doomed && self.remove_max.is_some() && stat.mode & LISTS == LISTS;
+                // What is refused here is told of what is in it.
+                if opens && open_for_us(&parent, name, stat).unwrap_or(false) {
+                    level.opened = Some((path.to_vec(), stat.mode));
+                }
+                self.levels.push(level);
+            }
             Err(error) => {
                 self.trouble(path.to_vec(), "list", &error);
                 self.keep();
@@ -374,16 +399,28 @@ impl Sweep<'_> {
         }
     }
 
-    /// Counts one entry of the current directory, or removes it.
-    fn remove(&mut self, name: &[u8], is_dir: bool) {
+    /// A directory that was opened here stays: it gets its own mode again. Best effort.
+    fn close_again(&self, opened: Option<(Vec<u8>, u32)>) {
+        let (Some((path, mode)), Some(root)) = (opened, &self.destination.root) else { return };
+        let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(at) => (root.dir.open_beneath(&path[..at], Links::Refuse).map(Arc::new), &path[at + 1..]),
+            None => (Ok(root.dir.clone()), &path[..]),
+        };
+        if let Err(error) = parent.and_then(|parent| parent.set_mode(name, mode)) {
+            tracing::debug!(%error, "a directory that was opened is out of reach");
+        }
+    }
+
+    /// Counts one entry of the current directory, or removes it. Whether it is gone, or would be.
+    fn remove(&mut self, name: &[u8], is_dir: bool) -> bool {
         let Some(remove_max) = self.remove_max else {
             self.count(name);
-            return;
+            return true;
         };
         // More may have come since they were counted.
         if self.count >= remove_max {
             self.keep();
-            return;
+            return false;
         }
         let removed =
             self.walk.dir().and_then(|dir| if is_dir { dir.remove_dir(name) } else { dir.remove_file(name) });
@@ -409,8 +446,10 @@ impl Sweep<'_> {
                 };
                 self.tell(failure);
                 self.keep();
+                return false;
             }
         }
+        true
     }
 
     fn count(&mut self, name: &[u8]) {

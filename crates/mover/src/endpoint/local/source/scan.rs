@@ -48,6 +48,8 @@ pub(super) struct Scan<'a> {
 enum FoundBy {
     /// Whoever asked for the copy named it: without it the copy is not whole.
     Name,
+    /// A name that was asked for is below it: no rule leaves such a directory out, or the name would have no place.
+    Way,
     /// It is in a directory that is copied.
     Tree,
 }
@@ -220,7 +222,9 @@ impl<'a> Scan<'a> {
             self.sink.skipped(path, "an NFS client's name for what was removed while it was open");
             return Next::Go;
         }
-        let Some((end, stat)) = self.look_if_included(dir, name, kind, &path) else { return Next::Go };
+        let Some((end, stat)) = self.look_if_included(dir, name, kind, &path, found_by) else {
+            return Next::Go;
+        };
         if stat.kind == Kind::Dir
             && let Some(cause) = self.no_end(&path, &stat, &end)
         {
@@ -246,7 +250,7 @@ impl<'a> Scan<'a> {
         }
         if let Some((what, reason)) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
-            match found_by == FoundBy::Name && stat.kind != Kind::Symlink {
+            match found_by != FoundBy::Tree && stat.kind != Kind::Symlink {
                 true => {
                     let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {what}"));
                     self.trouble(path.clone(), failure.at(&path).because(reason));
@@ -301,11 +305,13 @@ impl<'a> Scan<'a> {
         name: &[u8],
         kind: Kind,
         path: &RelativePath,
+        found_by: FoundBy,
     ) -> Option<(End, Stat)> {
         let source = self.source;
         let options = &source.options;
+        let stays = |is_dir| is_dir && found_by == FoundBy::Way;
         let unclear = kind == Kind::Unknown || (options.follow_links && kind == Kind::Symlink);
-        let is_included = |is_dir| options.filter.decide(path, is_dir).included;
+        let is_included = |is_dir| stays(is_dir) || options.filter.decide(path, is_dir).included;
         // Where the listing tells the kind, or no rule asks for it, an excluded name costs no look: a link that
         // leads nowhere can be left out.
         let matters = unclear && is_included(true) != is_included(false);
@@ -315,7 +321,7 @@ impl<'a> Scan<'a> {
         };
         let kind = looked.as_ref().map_or(kind, |(_, stat)| stat.kind);
         let verdict = options.filter.decide(path, kind == Kind::Dir);
-        if !verdict.included {
+        if !verdict.included && !stays(kind == Kind::Dir) {
             let pattern = verdict.rule.map(|rule| options.filter.pattern(rule)).unwrap_or_default();
             self.sink.skipped(path.clone(), &format!("{EXCLUDED_BY} `{pattern}`"));
             return None;
@@ -432,19 +438,20 @@ impl<'a> Scan<'a> {
     /// `--files-from`: each name with the directories above it, in the order given, once.
     fn only(&mut self) {
         let source = self.source;
-        let mut done: HashSet<Vec<u8>> = HashSet::new();
+        let names = &source.options.only;
+        let on_the_way: HashSet<&[u8]> =
+            names.iter().flat_map(|name| directories_above(name.as_bytes())).collect();
+        let mut done: HashSet<&[u8]> = HashSet::new();
         if let Some(root) = source.roots.iter().find(|root| root.top.is_empty()) {
             self.offer_transfer_root(&root.dir);
         }
-        for path in &source.options.only {
-            let bytes = path.as_bytes();
-            let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-            for end in ends.chain([bytes.len()]) {
-                if self.stopped || end == 0 || done.contains(&bytes[..end]) {
+        for name in names {
+            for bytes in directories_above(name.as_bytes()).chain([name.as_bytes()]) {
+                if self.stopped || bytes.is_empty() || !done.insert(bytes) {
                     continue;
                 }
-                done.insert(bytes[..end].to_vec());
-                let Ok(path) = RelativePath::new(bytes[..end].to_vec()) else { continue };
+                let Ok(path) = RelativePath::new(bytes.to_vec()) else { continue };
+                let found_by = if on_the_way.contains(bytes) { FoundBy::Way } else { FoundBy::Name };
                 let spot = source.spot(&path).or_else(|error| match error.kind() {
                     // It leads to a directory without a name in its words, as `..`: followed when it is looked at.
                     io::ErrorKind::IsADirectory => source.unfollowed(&path),
@@ -452,7 +459,7 @@ impl<'a> Scan<'a> {
                 });
                 match spot.and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot)) {
                     Ok(spot) => {
-                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, FoundBy::Name);
+                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, found_by);
                     }
                     Err(error) => {
                         let failure = match source.unfollowed(&path) {
@@ -465,6 +472,11 @@ impl<'a> Scan<'a> {
             }
         }
     }
+}
+
+/// The directories that a path is in, without the root.
+fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(move |(at, _)| &path[..at])
 }
 
 /// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes when they close
