@@ -99,6 +99,8 @@ pub struct Host {
     pub(crate) work: Arc<()>,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
     closing: Arc<()>,
+    /// Those that left `sessions` and whose links have not ended, the oldest first: see [`Host::leave`].
+    leaving: Mutex<Vec<Arc<Session>>>,
     this: Weak<Host>,
 }
 
@@ -130,6 +132,7 @@ impl Host {
             metrics: Metrics::new(),
             work: Arc::default(),
             closing: Arc::default(),
+            leaving: Mutex::default(),
             this: this.clone(),
         });
         host.export_totals.limit(&host.exports());
@@ -352,7 +355,10 @@ impl Host {
         let begun = begun.and(ticket.map(drop));
         match &begun {
             Ok(()) => of_session!(info, &session, "session begun"),
-            Err(_) => drop(self.sessions().remove(&id)),
+            Err(_) => {
+                let gone = self.sessions().remove(&id);
+                self.leave(gone);
+            }
         }
         begun
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_mover::link::{Connection, Fingerprint, STALL_TIMEOUT, TlsForm};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::steer::Rate;
@@ -201,7 +202,9 @@ impl Host {
     /// within bounds. Between two looks it grows by what came meanwhile.
     pub(super) fn bound_memory(&self) {
         let most = self.limits.held_bytes_max;
-        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        // What they had to say may be there still.
+        sessions.extend(lock(&self.leaving).iter().cloned());
         let sessions = sessions.into_iter().map(Holder::Session);
         let mut holders: Vec<Holder> =
             sessions.chain(self.errands.running().into_iter().map(Holder::Errand)).collect();
@@ -210,7 +213,10 @@ impl Host {
             held.swap_remove(at);
             let why = "what its client had the server keep in memory is more than there is for it";
             match holders.swap_remove(at) {
-                Holder::Session(greedy) => self.end_all(why, |session| std::ptr::eq(session, &*greedy)),
+                Holder::Session(greedy) => {
+                    self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+                    greedy.end_link();
+                }
                 Holder::Errand(greedy) => greedy.end(Failure::new(FailureKind::Space, "serve", why)),
             }
         }
