@@ -12,6 +12,7 @@ use crate::tickets::{self, Guest, Record, Standing, Tickets, Vouched};
 use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
+use places::OpenPlaces;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -48,6 +49,8 @@ mod owner;
 
 mod signing;
 
+mod places;
+
 mod reaping;
 
 mod vouched;
@@ -79,6 +82,8 @@ pub struct Host {
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// What pulls read.
+    places: Arc<OpenPlaces>,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
     removals: Mutex<Vec<(Arc<Session>, Arc<SendRun>)>>,
     idle_since: Mutex<Instant>,
@@ -124,6 +129,7 @@ impl Host {
             export_totals: ExportTotals::default(),
             limits,
             sessions: Mutex::default(),
+            places: Arc::default(),
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),

@@ -11,7 +11,7 @@
 
 use super::course::too_full;
 use super::opening::{CLOSING, is_silent};
-use super::{Host, by_of, check_congestion, path_of};
+use super::{Host, Origin, by_of, check_congestion, path_of};
 use crate::errands::report::ReportTold;
 use crate::errands::telling::{Next, Telling};
 use crate::export::KeptFree;
@@ -446,6 +446,7 @@ impl Host {
         let way = shown(&asked.places);
         let open = move || -> Result<(Arc<dyn Source>, SourceForm)> {
             let exports = host.exports_of(&session)?;
+            let held = host.places.open(Origin::of_session(&session).source, asked.places.len())?;
             let root = |place: &Place| -> Result<SourceRoot> {
                 let place = exports.resolve(place, false)?;
                 let contents = place.trailing_slash;
@@ -461,7 +462,7 @@ impl Host {
                 direct,
             };
             let roots = asked.places.iter().map(root).collect::<Result<Vec<_>>>()?;
-            let opened = LocalSource::open(roots, options)?;
+            let opened = LocalSource::open(roots, options)?.keeping(held);
             let form = opened.form();
             Ok((Arc::new(opened), form))
         };
