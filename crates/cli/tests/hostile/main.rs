@@ -8,6 +8,8 @@ mod support;
 
 mod sessions;
 
+mod memory;
+
 mod senders;
 
 mod receivers;

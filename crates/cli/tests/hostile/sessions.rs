@@ -528,7 +528,7 @@ fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
 }
 
 /// The service itself, with limits of a test, and with two clients that it knows, which a daemon does not have.
-fn served(
+pub(super) fn served(
     scratch: &Scratch,
     limits: thalweg_service::sessions::HostLimits,
 ) -> (thalweg_service::accept::Listening, Identity, Identity, Identity) {

@@ -110,6 +110,8 @@ pub struct LocalSource {
     request_bytes: AtomicU64,
     /// A file was to be read past the page cache and cannot be.
     direct_is_missed: AtomicBool,
+    /// Memory of the names of its roots, and of the options.
+    held_bytes: usize,
     /// The destination, where it is of this machine.
     to: Option<PathBuf>,
     /// What is copied is removed here.
@@ -194,7 +196,13 @@ impl LocalSource {
             options.follow_links || opened.iter().any(|root| is_on(root, FileSystemKind::Overlay));
         let memories = opened.iter().filter(|root| is_on(root, FileSystemKind::Tmpfs));
         let in_memory = memories.filter_map(|root| Some(root.dir.stat_self().ok()?.device)).collect();
+        let only_bytes = |path: &RelativePath| size_of::<RelativePath>() + path.as_bytes().len();
+        let root_bytes = |root: &Root| size_of::<Root>() + root.words.as_os_str().len() + root.top.len();
+        let held_bytes = options.filter.bytes()
+            + options.only.iter().map(only_bytes).sum::<usize>()
+            + opened.iter().map(root_bytes).sum::<usize>();
         Ok(LocalSource {
+            held_bytes,
             roots: opened,
             options,
             form,
@@ -387,6 +395,10 @@ impl Source for LocalSource {
 
     fn expect_requests(&self, bytes: u64) {
         self.request_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     fn direct_is_missed(&self) -> bool {
