@@ -13,6 +13,7 @@ use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use places::OpenPlaces;
+use taken::{TakenSessions, TakenStreams};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -51,6 +52,8 @@ mod signing;
 
 mod places;
 
+mod taken;
+
 mod reaping;
 
 mod vouched;
@@ -82,6 +85,10 @@ pub struct Host {
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Those that begin, and are not among them yet.
+    taken_sessions: TakenSessions,
+    /// Streams that begin, and are not among those of their sessions yet.
+    taken_streams: TakenStreams,
     /// What pulls read.
     places: Arc<OpenPlaces>,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
@@ -129,6 +136,8 @@ impl Host {
             export_totals: ExportTotals::default(),
             limits,
             sessions: Mutex::default(),
+            taken_sessions: TakenSessions::default(),
+            taken_streams: TakenStreams::default(),
             places: Arc::default(),
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
@@ -323,13 +332,13 @@ impl Host {
         guest: Option<Arc<Guest>>,
         until: Instant,
     ) -> Result<()> {
-        if self.is_full(&Origin::of(&connection)) {
+        let Some(place) = self.take_session(&Origin::of(&connection)) else {
             self.metrics.refuse(Refused::Sessions);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
             return Err(Failure::new(FailureKind::Busy, "begin a session", cause));
-        }
+        };
         let mut id = [0; 16];
         let cause = "no random numbers";
         aws_lc_rs::rand::fill(&mut id)
@@ -351,7 +360,12 @@ impl Host {
         }
         refused.into_iter().for_each(|refused| self.metrics.refuse(refused));
         session.share_in(self.total.share());
-        self.sessions().insert(id, session.clone());
+        {
+            let mut sessions = self.sessions();
+            sessions.insert(id, session.clone());
+            // Nobody counts both.
+            drop(place);
+        }
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
         // Who is not let in (any more) has proved to be the holder, and is told why: TLS has no words for it.
@@ -433,13 +447,13 @@ impl Host {
             connection.answer(&answer, left(until))?;
             return session.attach_control(connection);
         }
-        if !self.has_room_for_stream(&session) {
+        let Some(_place) = self.take_stream(&session, hello.stream) else {
             self.metrics.refuse(Refused::Streams);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
             return Err(Failure::new(FailureKind::Busy, "add a stream", cause));
-        }
+        };
         // Before the answer: with that the client has the stream, which ends with its link.
         let epoch = session.link_epoch();
         if epoch.is_none() && session.lost_since().is_some() {

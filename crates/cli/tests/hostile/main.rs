@@ -8,7 +8,7 @@ mod support;
 
 mod sessions;
 
-mod memory;
+mod bounds;
 
 mod senders;
 

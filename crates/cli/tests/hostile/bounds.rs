@@ -1,4 +1,4 @@
-//! Clients that have a daemon keep more in memory for them than there is.
+//! Clients that would have more of a daemon than there is for them.
 
 use super::sessions::served;
 use super::*;
@@ -38,5 +38,37 @@ fn who_has_a_daemon_keep_more_patterns_than_there_is_memory_for_loses_the_sessio
     let refused = opens.into_iter().find_map(|open| greedy.open(open).err());
     assert!(greedy.line.is_ended(AT_ONCE), "it goes on: {refused:?}");
     offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}
+
+/// Each of them asked whether there was room before any of the others had taken it.
+#[test]
+fn of_those_who_come_at_the_same_time_no_more_are_let_in_than_may_be_there() {
+    use std::sync::Barrier;
+    use thalweg_service::sessions::HostLimits;
+    const CLIENTS: usize = 24;
+    let scratch = Scratch::new();
+    let limits = HostLimits { sessions: 1, sessions_per_address: 1, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, limits);
+    let address = listening.addresses[0].to_string();
+    // Their handshakes are over.
+    let connections: Vec<_> =
+        (0..CLIENTS).map(|_| secure(&identity, server.fingerprint(), &address)).collect();
+    let together = &Barrier::new(CLIENTS);
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let say = |mut connection: thalweg_mover::link::Connection| {
+            scope.spawn(move || {
+                together.wait();
+                let answer = connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).map(drop);
+                // Whoever is let in stays.
+                (answer, connection)
+            })
+        };
+        let threads: Vec<_> = connections.into_iter().map(say).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let refused = answers.iter().filter_map(|(answer, _)| answer.as_ref().err());
+    let kinds: Vec<FailureKind> = refused.map(|failure| failure.kind).collect();
+    assert_eq!(kinds, [FailureKind::Busy; CLIENTS - 1]);
     listening.stop();
 }
