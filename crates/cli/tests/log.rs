@@ -66,11 +66,12 @@ fn each_transfer_is_one_object_of_a_log_for_programs() {
             .filter(|line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with("transfer ")))
             .collect()
     };
-    assert!(wait_until(LIMIT, || told().len() >= 6), "{}", scratch.server_log());
+    assert!(wait_until(LIMIT, || told().len() >= 5), "{}", scratch.server_log());
     drop(daemon);
     let (begun, told): (Vec<Value>, Vec<Value>) =
         told().into_iter().partition(|line| line["message"] == "transfer begins");
-    assert_eq!((begun.len(), told.len()), (3, 3), "{begun:?} {told:?}");
+    // What is refused has one line.
+    assert_eq!((begun.len(), told.len()), (2, 3), "{begun:?} {told:?}");
     // Whoever looks for what was under way finds it by these.
     for (begins, ends) in begun.iter().zip(&told) {
         for field in ["session", "client", "address", "transfer", "direction", "kind", "place"] {

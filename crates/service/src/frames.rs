@@ -510,7 +510,7 @@ mod tests {
         let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         let request = Request::Frames { place: place.clone(), frames: frames.clone() };
         let open = Open { transfer: TransferNumber(1), request, terms: asked, signer: None };
-        let line = Line::begin(&session, &open, Arc::default());
+        let line = Line::of_open(&session, &open, Arc::default());
         let count = || lock(&host.attachments.0).values().sum::<usize>();
         host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
         session.close(None);
@@ -583,7 +583,7 @@ mod tests {
         let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
         let request = Request::Frames { place, frames };
         let open = Open { transfer: number, request, terms: asked, signer: None };
-        let line = Line::begin(&session, &open, Arc::default());
+        let line = Line::of_open(&session, &open, Arc::default());
         assert_eq!(hub.status(&key).unwrap().consumers.len(), 1);
         if end.kind != FailureKind::Permission {
             tickets::revoke(state.path(), "a", 2).unwrap();

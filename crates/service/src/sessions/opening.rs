@@ -42,7 +42,7 @@ pub(super) const CLOSING: Duration = Duration::from_secs(30);
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: &Open) {
         let number = open.transfer;
-        let line = Line::begin(session, open, self.failures.clone());
+        let line = Line::of_open(session, open, self.failures.clone());
         let line = line.counted(&self.metrics, self.counted_export(open.places()));
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
