@@ -208,6 +208,28 @@ fn streams_and_channels_of_frames_have_lines_too() {
     );
 }
 
+/// Whoever is attached is waited for, a consumer for a day.
+#[test]
+fn a_daemon_that_ends_in_order_has_a_last_line_of_whatever_began() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    let mut pull = scratch.thalweg();
+    pull.args(["frames", "pull", "--ticket"]).arg(&daemon.ticket).arg(daemon.place("data", "channel"));
+    pull.arg(scratch.path("got"));
+    let mut pull = pull.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let messages = || -> Vec<String> {
+        let log = scratch.server_log();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let frames = told.filter(|line| line["kind"] == "frames");
+        frames.filter_map(|line| Some(line["message"].as_str()?.to_owned())).collect()
+    };
+    assert!(wait_until(LIMIT, || !messages().is_empty()), "{}", scratch.server_log());
+    assert!(daemon.terminate().success());
+    let told = messages();
+    let _ = pull.kill();
+    let _ = pull.wait();
+    assert_eq!(told, ["transfer begins", "transfer failed"], "{}", scratch.server_log());
+}
+
 #[test]
 fn a_dry_run_moves_nothing_and_what_is_read_digested_or_removed_without_a_transfer_has_a_line() {
     let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);

@@ -16,6 +16,7 @@ use places::OpenPlaces;
 use taken::{TakenSessions, TakenStreams};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::event;
@@ -107,8 +108,11 @@ pub struct Host {
     pub(crate) failures: Arc<Failures>,
     /// What it counts.
     pub(crate) metrics: Arc<Metrics>,
-    /// Each copy and stream has a clone until it is concluded.
+    /// Each copy and stream has a clone until it is concluded, and so has whatever else is to have its last line in the
+    /// log.
     pub(crate) work: Arc<()>,
+    /// It ends, and its channels of frames are being closed.
+    ends_channels: AtomicBool,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
     closing: Arc<()>,
     /// Those that left `sessions` and whose links have not ended, the oldest first: see [`Host::leave`].
@@ -146,6 +150,7 @@ impl Host {
             failures: Arc::default(),
             metrics: Metrics::new(),
             work: Arc::default(),
+            ends_channels: AtomicBool::new(false),
             closing: Arc::default(),
             leaving: Mutex::default(),
             this: this.clone(),
@@ -578,12 +583,23 @@ impl Host {
                 std::thread::sleep(CONCLUDE_LOOK);
             }
             if let Some(host) = host.upgrade() {
-                host.hub.close();
+                host.close_channels();
             }
         };
         if thread::guarded("close", drop, close).is_err() {
-            self.hub.close();
+            self.close_channels();
         }
+    }
+
+    fn close_channels(&self) {
+        // First: who sees to those at the channels is not to take them for replaced.
+        self.ends_channels.store(true, Ordering::Release);
+        self.hub.close();
+    }
+
+    /// Whether it ends, and its channels with it: whoever is at them is not waited for any more.
+    pub(crate) fn ends_channels(&self) -> bool {
+        self.ends_channels.load(Ordering::Acquire)
     }
 
     /// What comes without a slot shall have little under way when a window opens.

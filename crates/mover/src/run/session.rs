@@ -75,6 +75,8 @@ pub trait Owner: Send + Sync {
     fn on_link_lost(&self, session: &Arc<Session>, why: &Failure);
     /// The peer ended the session: in order, or for this reason.
     fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>);
+    /// It was closed, for whatever reason, and what its transfers had is put away.
+    fn on_closed(&self, _session: &Session) {}
     /// A stream is gone while the link stands.
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
     /// The peer broke the protocol, or we cannot go on: the session ends.
@@ -702,6 +704,7 @@ impl Session {
         transfers.values().for_each(|transfer| transfer.put_away());
         // Whoever still sends or waits on a stream has nothing to say any more.
         streams.values().for_each(|(_, stop)| stop.stop());
+        self.owner.on_closed(self);
         self.lock().is_put_away = true;
     }
 
