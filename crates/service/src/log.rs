@@ -212,8 +212,8 @@ impl Line {
         self.address.map(|address| source_of(address.ip()))
     }
 
-    /// Of a transfer that is asked for. That it begins is told when it [is opened](Line::opened): of what is refused there
-    /// is one line.
+    /// Of a transfer that is asked for. That it begins is told when it [is opened](Line::opened): of what is refused
+    /// there is one line.
     pub fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
         Line {
             session: session.name(),
