@@ -111,6 +111,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Memory of what is said to be read and what is left out, in bytes; about. Takes no time.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Whether a file that was opened so far was to be read past the page cache and cannot be: its file system refuses
     /// that, or is in memory.
     fn direct_is_missed(&self) -> bool {
@@ -466,7 +471,8 @@ pub trait Destination: Send + Sync {
         false
     }
 
-    /// Memory of what it has listed of what stands there, in bytes; about. Takes no time.
+    /// Memory of what it has listed of what stands there, and of what is not to be deleted, in bytes; about. Takes no
+    /// time.
     fn held_bytes(&self) -> usize {
         0
     }

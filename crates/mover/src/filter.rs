@@ -51,6 +51,8 @@ pub const COMPILED_BYTES_MAX: usize = 8 << 20;
 #[derive(Debug, Default)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// Memory that they take.
+    bytes: usize,
 }
 
 /// What a filter says about one path.
@@ -85,7 +87,12 @@ impl Filter {
             }
             compiled.push(rule);
         }
-        Ok(Filter { rules: compiled })
+        Ok(Filter { rules: compiled, bytes })
+    }
+
+    /// Memory that its rules take, at most [`COMPILED_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether there are no rules.

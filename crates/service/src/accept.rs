@@ -109,7 +109,7 @@ impl Door {
     }
 }
 
-/// How many lines of this minute are used, and how many who were turned away got none.
+/// How many lines of this minute are used, and how many who were turned away, or could not be accepted, got none.
 #[derive(Default)]
 struct TurnedAway {
     since: Option<Instant>,
@@ -476,13 +476,20 @@ fn reachable(listening: &[SocketAddr], own: &[IpAddr], ipv6_hears_ipv4: bool) ->
 }
 
 async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers>) {
+    let mut failed = TurnedAway::default();
     loop {
         let Ok(place) = strangers.places.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or a connection that died in the queue: wait a little, go on.
-                tracing::warn!(%error, "accept");
+                let Told { is_told, untold } = failed.one_more(Instant::now());
+                if untold > 0 {
+                    tracing::warn!(more = untold, "as many more could not be accepted before");
+                }
+                if is_told {
+                    tracing::warn!(%error, "accept");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }

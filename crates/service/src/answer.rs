@@ -34,8 +34,11 @@ pub(crate) fn answer(
     free: impl FnOnce(),
 ) {
     let pen = Pen { session, epoch: session.epoch(), number, room };
+    // A daemon that ends waits until it stands in the log what was done.
+    let work = host.work.clone();
     let line = Line::of_question(session, &question, host.failures.clone());
     let line = line.map(|line| line.counted(&host.metrics, None));
+    let work = line.is_some().then_some(work);
     let is_read = matches!(question, Question::Read { .. });
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });
@@ -97,6 +100,7 @@ pub(crate) fn answer(
         },
         None => {}
     }
+    drop(work);
     if let Err(failure) = pen.end(ended.err(), free) {
         of_session!(debug, session, %failure, "an answer was not finished");
     }
@@ -211,6 +215,10 @@ fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut
                 done.failed += 1;
                 pen.say(Reply::Trouble(failure))?;
             }
+        }
+        // Nothing more goes once nobody hears of it.
+        if !pen.has_link() {
+            return Err(not_taken());
         }
         if told.elapsed() < TELL_EVERY {
             return Ok(());
@@ -496,6 +504,24 @@ mod tests {
         };
         let refused = slot(&host, &pen, SlotAsk::Take { wish, instead: None }).unwrap_err();
         assert!(refused.cause.contains("`a` expired on"), "{refused}");
+    }
+
+    #[test]
+    fn nothing_more_is_removed_once_nobody_hears_of_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let old = scratch.path().join("old");
+        std::fs::create_dir(&old).unwrap();
+        ["a", "b", "c"].iter().for_each(|name| std::fs::write(old.join(name), "content").unwrap());
+        let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let host = Host::new(Identity::generate("server").unwrap(), exports, None, HostLimits::default());
+        let (session, room) = (cut_off(&host, 1), Room::new());
+        let pen = Pen { session: &session, epoch: session.epoch(), number: 1, room: &room };
+        session.close(None);
+        let place = Place { export: Some("data".to_owned()), path: b"old".to_vec() };
+        let mut done = Done::default();
+        let failure = remove(&host, &pen, &place, true, &mut done).unwrap_err();
+        assert_eq!((failure.kind, done.entries), (FailureKind::Connection, Some(1)), "{failure}");
+        assert_eq!(std::fs::read_dir(&old).unwrap().count(), 2);
     }
 
     #[test]

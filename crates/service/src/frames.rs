@@ -154,7 +154,9 @@ impl Host {
             drop(failed);
             tell_when_back(&theirs, number, failure);
         };
+        let work = self.work.clone();
         let see_it_go = move || {
+            let _work = work;
             let _counted = counted;
             watch(&host, watched, (&session, number), keep, &line);
         };
@@ -278,7 +280,15 @@ fn watch(
     let note = || line.note(done(), &SideAccounts::default(), None);
     let (mut closed_at, mut noted_at) = (None, Instant::now());
     let given_up = loop {
-        if watched.is_over() || watched.is_replaced() {
+        let is_settled = watched.is_over() || watched.is_replaced();
+        // Looked at behind that: how a channel that is being closed stands says nothing of who is at it.
+        if !watched.is_over() && host.upgrade().is_some_and(|host| host.ends_channels()) {
+            // Its place is kept: it comes back to the next daemon.
+            note();
+            let why = Failure::new(FailureKind::Connection, "serve", "the server is shutting down");
+            return line.tell(done(), Err(&why));
+        }
+        if is_settled {
             break None;
         }
         if closed_at.is_none() && session.is_closed() {
@@ -510,7 +520,7 @@ mod tests {
         let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         let request = Request::Frames { place: place.clone(), frames: frames.clone() };
         let open = Open { transfer: TransferNumber(1), request, terms: asked, signer: None };
-        let line = Line::begin(&session, &open, Arc::default());
+        let line = Line::of_open(&session, &open, Arc::default());
         let count = || lock(&host.attachments.0).values().sum::<usize>();
         host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
         session.close(None);
@@ -535,6 +545,25 @@ mod tests {
         assert!(from(1).is_err() && from(4).is_ok());
         drop(held);
         assert!(lock(&all.0).is_empty());
+    }
+
+    /// It would have begun in the log, and never ended.
+    #[test]
+    fn who_is_attached_when_a_server_ends_is_seen_to_his_end_before_that() {
+        let scratch = tempfile::tempdir().unwrap();
+        let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let host = Host::new(Identity::generate("server").unwrap(), exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
+        let frames = terms(ChannelWishes::default(), consumes(60 * MINUTE, 60 * MINUTE));
+        let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        let request = Request::Frames { place: place.clone(), frames: frames.clone() };
+        let open = Open { transfer: TransferNumber(1), request, terms: asked, signer: None };
+        let line = Line::of_open(&session, &open, Arc::default());
+        host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
+        assert!(host.is_at_work());
+        host.stop();
+        assert!(!host.is_at_work() && lock(&host.attachments.0).is_empty());
     }
 
     /// As one that asked for its place to be kept for an hour.
@@ -583,7 +612,7 @@ mod tests {
         let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
         let request = Request::Frames { place, frames };
         let open = Open { transfer: number, request, terms: asked, signer: None };
-        let line = Line::begin(&session, &open, Arc::default());
+        let line = Line::of_open(&session, &open, Arc::default());
         assert_eq!(hub.status(&key).unwrap().consumers.len(), 1);
         if end.kind != FailureKind::Permission {
             tickets::revoke(state.path(), "a", 2).unwrap();

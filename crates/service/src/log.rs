@@ -20,6 +20,7 @@ use crate::published::{self, cut};
 use crate::tickets::holder_of;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{Failure, Result};
@@ -81,8 +82,8 @@ pub(crate) struct Line {
     place: String,
     /// Of an answer, what tells its place from all others.
     whole: Digest,
-    /// That it began is told, or never will be.
-    has_begun: bool,
+    /// That it began is told, and so is its end. Of all clones.
+    is_open: Arc<AtomicBool>,
     began: Instant,
     failures: Arc<Failures>,
     /// What metrics have of it.
@@ -170,17 +171,6 @@ impl From<Totals> for Done {
 }
 
 impl Line {
-    /// It begins now, and that is told: a daemon that is killed meanwhile has no other line of it. Where too
-    /// much came to nothing of late, it is told when it [is opened](Line::opened).
-    pub fn begin(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
-        let mut line = Line::of_open(session, open, failures);
-        line.has_begun = line.failures.has_room(line.source());
-        if line.has_begun {
-            line.tell_begin();
-        }
-        line
-    }
-
     /// Has it counted, too, as one at this export, if that is one of the daemon's.
     pub fn counted(self, metrics: &Arc<Metrics>, export: Option<String>) -> Line {
         let ticket = self.holder.clone();
@@ -200,14 +190,10 @@ impl Line {
         done.moved(self.kind)
     }
 
-    /// It is opened: from now on something may be done. To be called once, before anybody sees it to its end.
+    /// It is opened, and that is told: from now on something may be done, and a daemon that is killed meanwhile has no
+    /// other line of it. To be called once, before anybody sees it to its end.
     pub fn opened(&self) {
-        if !self.has_begun {
-            self.tell_begin();
-        }
-    }
-
-    fn tell_begin(&self) {
+        self.is_open.store(true, Ordering::Release);
         tracing::info!(
             session = %self.session,
             client = %self.client,
@@ -226,7 +212,9 @@ impl Line {
         self.address.map(|address| source_of(address.ip()))
     }
 
-    fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
+    /// Of a transfer that is asked for. That it begins is told when it [is opened](Line::opened): of what is refused
+    /// there is one line.
+    pub fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
         Line {
             session: session.name(),
             client: session.peer,
@@ -247,7 +235,7 @@ impl Line {
             },
             place: shown(open.places()),
             whole: Digest::default(),
-            has_begun: false,
+            is_open: Arc::default(),
             began: Instant::now(),
             failures,
             count: None,
@@ -273,7 +261,7 @@ impl Line {
             kind,
             place: published::shown(place),
             whole: whole(place),
-            has_begun: true,
+            is_open: Arc::default(),
             began: Instant::now(),
             failures,
             count: None,
@@ -348,7 +336,8 @@ impl Line {
     fn is_left_out(&self, done: &Done, root: Option<Digest>) -> bool {
         let is_unchanged = done.deleted == 0 && done.removed == 0;
         let nothing_done = done.bytes == 0 && is_unchanged && done.entries.unwrap_or(0) == 0;
-        root.is_none() && nothing_done && !self.failures.may_tell(self.source(), Instant::now())
+        let is_open = self.is_open.load(Ordering::Acquire);
+        !is_open && root.is_none() && nothing_done && !self.failures.may_tell(self.source(), Instant::now())
     }
 }
 
@@ -398,7 +387,7 @@ mod tests {
             kind,
             whole: whole(&at(&place)),
             place,
-            has_begun: true,
+            is_open: Arc::default(),
             began: Instant::now(),
             failures: Arc::default(),
             count: None,
@@ -464,5 +453,9 @@ mod tests {
         ];
         assert!(some.iter().all(|done| !line.is_left_out(done, None)));
         assert!(!line.is_left_out(&nothing, Some(Digest::default())));
+        // What is told to begin is told to end, whichever clone sees it.
+        let seen = line.clone();
+        line.opened();
+        assert!(!seen.is_left_out(&nothing, None));
     }
 }

@@ -413,6 +413,15 @@ fn all_at(state: &Path, now: u64) -> Vec<Snapshot> {
     all
 }
 
+/// The one of these that somebody is most likely to mean: of those that run the last that began; if none does, the one
+/// that told something last.
+pub fn latest(mut all: Vec<Snapshot>) -> Option<Snapshot> {
+    match all.iter().rposition(|told| told.state == State::Running) {
+        Some(at) => Some(all.swap_remove(at)),
+        None => all.into_iter().max_by(|a, b| (a.told_at, &a.id).cmp(&(b.told_at, &b.id))),
+    }
+}
+
 /// Transfers that run besides those, and are not told of: so many as the processes that run them said last.
 pub fn left_out(all: &[Snapshot]) -> u64 {
     let mut last: BTreeMap<(u32, Option<&str>), (u64, u32)> = BTreeMap::new();
@@ -424,26 +433,31 @@ pub fn left_out(all: &[Snapshot]) -> u64 {
     last.values().map(|(_, left_out)| u64::from(*left_out)).sum()
 }
 
-/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how
-/// many of other processes run.
+/// Removes what was over first, beyond [`KEPT`] less one for the next, and what a writer left that was killed. Returns
+/// how many of other processes run.
 fn tidy(directory: &Path) -> usize {
     let mut files = files(directory);
     // What somebody is writing at this moment is theirs.
     files.retain(|path| !is_being_written(path));
-    files.sort();
     let now = unix_seconds();
     let is_own = |path: &PathBuf| {
         let id = path.file_stem().and_then(|id| id.to_str());
         id.is_some_and(|id| told_here().get(directory).is_some_and(|ids| ids.contains(id)))
     };
-    let runs = |path: &PathBuf| {
-        is_own(path) || read(path, now).is_some_and(|snapshot| snapshot.state == State::Running)
-    };
-    let (running, mut over): (Vec<_>, Vec<_>) = files.into_iter().partition(runs);
-    while over.len() >= KEPT {
-        let _ = fs::remove_file(over.remove(0));
+    let (mut others, mut over) = (0, Vec::new());
+    for path in files.into_iter().filter(|path| !is_own(path)) {
+        match read(&path, now) {
+            Some(told) if told.state == State::Running => others += 1,
+            // What nobody can read goes first.
+            told => over.push((told.map_or(0, |told| told.told_at), path)),
+        }
     }
-    running.iter().filter(|&path| !is_own(path)).count()
+    // A long one that has just ended began before all others.
+    over.sort();
+    while over.len() >= KEPT {
+        let _ = fs::remove_file(over.remove(0).1);
+    }
+    others
 }
 
 /// Whether a file is not whole yet, and its writer there to make it so.
@@ -548,6 +562,31 @@ mod tests {
         long.tell(&Evidence::default(), None);
         let from = all(state).pop().unwrap().from;
         assert!(from.len() <= SHOWN_BYTES_MAX + CUT.len() && from.ends_with(CUT), "{}", from.len());
+    }
+
+    /// Of a copy of ten hours the last word was gone as soon as it was said, where sixteen short ones were over.
+    #[test]
+    fn those_that_were_over_last_are_kept_and_meant_whenever_they_began() {
+        let scratch = tempfile::tempdir().unwrap();
+        let state = scratch.path();
+        let over_at = |told_at: u64| {
+            let publisher = Publisher::begin(state, "a", "b", true).unwrap();
+            publisher.over(State::Finished);
+            let told = Snapshot { told_at, ..publisher.told.lock().unwrap().clone() };
+            let path = publisher.directory.join(format!("{}.json", told.id));
+            write(&path, &serde_json::to_vec(&told).unwrap()).unwrap();
+            told.id
+        };
+        let long = over_at(1_000_000);
+        let short: Vec<String> = (0..KEPT as u64).map(|number| over_at(1000 + number)).collect();
+        let told = all(state);
+        let is_kept = |id: &String| told.iter().any(|told| told.id == *id);
+        assert!(is_kept(&long) && !is_kept(&short[0]) && short[1..].iter().all(is_kept));
+        assert_eq!(latest(told.clone()).map(|told| told.id), Some(long));
+        let runs = Publisher::begin(state, "a", "b", true).unwrap();
+        runs.put(|_| ());
+        let id = runs.told.lock().unwrap().id.clone();
+        assert_eq!(latest(all_at(state, 0)).map(|told| told.id), Some(id));
     }
 
     #[test]

@@ -12,8 +12,11 @@ use crate::tickets::{self, Guest, Record, Standing, Tickets, Vouched};
 use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
+use places::OpenPlaces;
+use taken::{TakenSessions, TakenStreams};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::event;
@@ -48,6 +51,10 @@ mod owner;
 
 mod signing;
 
+mod places;
+
+mod taken;
+
 mod reaping;
 
 mod vouched;
@@ -79,6 +86,12 @@ pub struct Host {
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Those that begin, and are not among them yet.
+    taken_sessions: TakenSessions,
+    /// Streams that begin, and are not among those of their sessions yet.
+    taken_streams: TakenStreams,
+    /// What pulls read.
+    places: Arc<OpenPlaces>,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
     removals: Mutex<Vec<(Arc<Session>, Arc<SendRun>)>>,
     idle_since: Mutex<Instant>,
@@ -95,10 +108,15 @@ pub struct Host {
     pub(crate) failures: Arc<Failures>,
     /// What it counts.
     pub(crate) metrics: Arc<Metrics>,
-    /// Each copy and stream has a clone until it is concluded.
+    /// Each copy and stream has a clone until it is concluded, and so has whatever else is to have its last line in the
+    /// log.
     pub(crate) work: Arc<()>,
+    /// It ends, and its channels of frames are being closed.
+    ends_channels: AtomicBool,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
     closing: Arc<()>,
+    /// Those that left `sessions` and whose links have not ended, the oldest first: see [`Host::leave`].
+    leaving: Mutex<Vec<Arc<Session>>>,
     this: Weak<Host>,
 }
 
@@ -122,6 +140,9 @@ impl Host {
             export_totals: ExportTotals::default(),
             limits,
             sessions: Mutex::default(),
+            taken_sessions: TakenSessions::default(),
+            taken_streams: TakenStreams::default(),
+            places: Arc::default(),
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
@@ -129,7 +150,9 @@ impl Host {
             failures: Arc::default(),
             metrics: Metrics::new(),
             work: Arc::default(),
+            ends_channels: AtomicBool::new(false),
             closing: Arc::default(),
+            leaving: Mutex::default(),
             this: this.clone(),
         });
         host.export_totals.limit(&host.exports());
@@ -314,13 +337,13 @@ impl Host {
         guest: Option<Arc<Guest>>,
         until: Instant,
     ) -> Result<()> {
-        if self.is_full(&Origin::of(&connection)) {
+        let Some(place) = self.take_session(&Origin::of(&connection)) else {
             self.metrics.refuse(Refused::Sessions);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
             return Err(Failure::new(FailureKind::Busy, "begin a session", cause));
-        }
+        };
         let mut id = [0; 16];
         let cause = "no random numbers";
         aws_lc_rs::rand::fill(&mut id)
@@ -342,7 +365,12 @@ impl Host {
         }
         refused.into_iter().for_each(|refused| self.metrics.refuse(refused));
         session.share_in(self.total.share());
-        self.sessions().insert(id, session.clone());
+        {
+            let mut sessions = self.sessions();
+            sessions.insert(id, session.clone());
+            // Nobody counts both.
+            drop(place);
+        }
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
         // Who is not let in (any more) has proved to be the holder, and is told why: TLS has no words for it.
@@ -352,7 +380,10 @@ impl Host {
         let begun = begun.and(ticket.map(drop));
         match &begun {
             Ok(()) => of_session!(info, &session, "session begun"),
-            Err(_) => drop(self.sessions().remove(&id)),
+            Err(_) => {
+                let gone = self.sessions().remove(&id);
+                self.leave(gone);
+            }
         }
         begun
     }
@@ -421,13 +452,13 @@ impl Host {
             connection.answer(&answer, left(until))?;
             return session.attach_control(connection);
         }
-        if !self.has_room_for_stream(&session) {
+        let Some(_place) = self.take_stream(&session, hello.stream) else {
             self.metrics.refuse(Refused::Streams);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
             return Err(Failure::new(FailureKind::Busy, "add a stream", cause));
-        }
+        };
         // Before the answer: with that the client has the stream, which ends with its link.
         let epoch = session.link_epoch();
         if epoch.is_none() && session.lost_since().is_some() {
@@ -552,12 +583,23 @@ impl Host {
                 std::thread::sleep(CONCLUDE_LOOK);
             }
             if let Some(host) = host.upgrade() {
-                host.hub.close();
+                host.close_channels();
             }
         };
         if thread::guarded("close", drop, close).is_err() {
-            self.hub.close();
+            self.close_channels();
         }
+    }
+
+    fn close_channels(&self) {
+        // First: who sees to those at the channels is not to take them for replaced.
+        self.ends_channels.store(true, Ordering::Release);
+        self.hub.close();
+    }
+
+    /// Whether it ends, and its channels with it: whoever is at them is not waited for any more.
+    pub(crate) fn ends_channels(&self) -> bool {
+        self.ends_channels.load(Ordering::Acquire)
     }
 
     /// What comes without a slot shall have little under way when a window opens.

@@ -8,12 +8,15 @@
 //! last asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by
 //! TCP; its sockets are offered small windows, so that little is under way when a window opens.
 
+mod asking;
+
 use crate::sessions::Origin;
+use asking::Asking;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_mover::admission::calendar::{Calendar, Promise};
+use thalweg_mover::admission::calendar::{Calendar, Promise, Refusal};
 use thalweg_mover::admission::turn::{self, Lately, Share, Turn};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::PathHints;
@@ -32,6 +35,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A sender that was held back for so long may be let through a little: a sign of life, long before a link counts as
 /// stalled.
 const HELD_MAX: Duration = Duration::from_secs(1);
+/// How often windows are looked for where others were taken meanwhile that are in their way.
+const SEARCHES_MAX: usize = 8;
+const TAKE_SLOT: &str = "take a slot";
 
 /// Who asks.
 #[derive(Clone, Copy)]
@@ -48,6 +54,7 @@ pub struct Slots {
     /// Leases in the book: with none, nobody needs to look into it.
     taken: AtomicUsize,
     portion_bytes: usize,
+    asking: Asking,
     book: Mutex<Book>,
 }
 
@@ -91,7 +98,8 @@ impl Slots {
             narrowed: HashSet::new(),
         };
         let portion_bytes = usize::try_from(turn::portion_bytes(bytes_per_s)).unwrap_or(usize::MAX);
-        Slots { began: Instant::now(), taken: AtomicUsize::new(0), portion_bytes, book: Mutex::new(book) }
+        let (began, taken, asking) = (Instant::now(), AtomicUsize::new(0), Asking::default());
+        Slots { began, taken, portion_bytes, asking, book: Mutex::new(book) }
     }
 
     /// What is said to who asks now; `None` where there is nothing to say.
@@ -99,35 +107,53 @@ impl Slots {
     /// # Errors
     /// `Busy` with the reason if a slot cannot be promised; `NotFound` for a lease that has ended.
     pub fn answer(&self, asker: Asker<'_>, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
-        let client = &asker.origin.client;
+        match ask {
+            SlotAsk::Take { wish, instead } => {
+                let admit = |calendar: &Calendar, at| calendar.admit(&wish, at);
+                self.take(asker, instead, now, admit).map(|slot| Some(Reply::Slot(slot)))
+            }
+            SlotAsk::Keep(id) => {
+                self.in_book(now, |book, at| book.keep(asker, &id, now, at)).map(|slot| Some(Reply::Slot(slot)))
+            }
+            SlotAsk::Leave(id) => {
+                self.in_book(now, |book, _| book.leave(asker, &id));
+                Ok(None)
+            }
+            SlotAsk::All => {
+                let table = self.in_book(now, |book, at| book.table(asker.origin, now, at));
+                Ok(Some(Reply::Slots(table)))
+            }
+        }
+    }
+
+    /// Does something in the book, in which nothing is that has ended by `now`.
+    fn in_book<T>(&self, now: Instant, act: impl FnOnce(&mut Book, u64) -> T) -> T {
         let at = self.at(now);
         let mut book = self.lock();
         book.expire(now);
-        let answer = match ask {
-            SlotAsk::Take { wish, instead } => {
-                book.take(asker, &wish, instead, now, at).map(|slot| Some(Reply::Slot(slot)))
-            }
-            SlotAsk::Keep(id) => {
-                let kept = book.leases.get_mut(&id).filter(|lease| lease.origin.client.matches(client));
-                match kept {
-                    Some(lease) => {
-                        (lease.until, lease.session) = (now + LEASE, *asker.session);
-                        lease.origin = asker.origin;
-                        book.slot(&id, at, now).map(|slot| Some(Reply::Slot(slot))).ok_or_else(ended)
-                    }
-                    None => Err(ended()),
-                }
-            }
-            SlotAsk::Leave(id) => {
-                if book.leases.get(&id).is_some_and(|lease| lease.origin.client.matches(client)) {
-                    book.end(&id);
-                }
-                Ok(None)
-            }
-            SlotAsk::All => Ok(Some(Reply::Slots(book.table(asker.origin, now, at)))),
-        };
+        let done = act(&mut book, at);
         self.taken.store(book.leases.len(), Ordering::Release);
-        answer
+        done
+    }
+
+    /// A slot by what `admit` finds. It looks in a copy: each portion of each stream needs the book meanwhile.
+    fn take(
+        &self,
+        asker: Asker<'_>,
+        instead: Option<LeaseId>,
+        now: Instant,
+        admit: impl Fn(&Calendar, u64) -> std::result::Result<Promise, Refusal>,
+    ) -> Result<Slot> {
+        let question = self.asking.begin(asker.origin.client);
+        let now = if question.has_waited { Instant::now() } else { now };
+        for _ in 0..SEARCHES_MAX {
+            let (beside, at) = self.in_book(now, |book, at| (book.beside(asker, instead), at));
+            let promise = admit(&beside?, at).map_err(|refusal| busy(refusal.to_string()))?;
+            if let Some(slot) = self.in_book(now, |book, at| book.hold(asker, promise, instead, now, at))? {
+                return Ok(slot);
+            }
+        }
+        Err(busy("others take slots all the while: ask again".to_owned()))
     }
 
     /// How many are taken.
@@ -243,64 +269,83 @@ impl Book {
         }
     }
 
-    fn take(
-        &mut self,
-        asker: Asker<'_>,
-        wish: &SlotWish,
-        instead: Option<LeaseId>,
-        now: Instant,
-        at: u64,
-    ) -> Result<Slot> {
-        let client = &asker.origin.client;
-        let given_up = instead.and_then(|id| {
-            let lease = self.leases.get(&id).filter(|lease| lease.origin.client.matches(client))?;
-            let (number, promise) = (lease.number, lease.promise);
-            self.calendar.release(number);
-            Some((id, number, promise))
-        });
+    fn keep(&mut self, asker: Asker<'_>, id: &LeaseId, now: Instant, at: u64) -> Result<Slot> {
+        let is_theirs = |lease: &&mut Lease| lease.origin.client.matches(&asker.origin.client);
+        let lease = self.leases.get_mut(id).filter(is_theirs).ok_or_else(ended)?;
+        (lease.until, lease.session) = (now + LEASE, *asker.session);
+        lease.origin = asker.origin;
+        self.slot(id, at, now).ok_or_else(ended)
+    }
+
+    fn leave(&mut self, asker: Asker<'_>, id: &LeaseId) {
+        if self.leases.get(id).is_some_and(|lease| lease.origin.client.matches(&asker.origin.client)) {
+            self.end(id);
+        }
+    }
+
+    /// The lease that its client gives up for another, if it is theirs.
+    fn given_up(&self, asker: Asker<'_>, instead: Option<LeaseId>) -> Option<LeaseId> {
+        let is_theirs = |lease: &Lease| lease.origin.client.matches(&asker.origin.client);
+        instead.filter(|id| self.leases.get(id).is_some_and(is_theirs))
+    }
+
+    /// The windows that those of one more slot are to be apart from.
+    ///
+    /// # Errors
+    /// `Busy` if who asks has as many as one may have.
+    fn beside(&self, asker: Asker<'_>, instead: Option<LeaseId>) -> Result<Calendar> {
+        let given_up = self.given_up(asker, instead).and_then(|id| self.leases.get(&id));
         // Who has several tickets takes no more.
         let is_there = |lease: &Lease| lease.origin.source == asker.origin.source;
         let theirs = self.leases.values().filter(|lease| is_there(lease)).count();
         // It may be of another address of theirs.
-        let given_up_there = given_up.is_some_and(|(id, ..)| is_there(&self.leases[&id]));
-        let admitted = match theirs - usize::from(given_up_there) < SLOTS_PER_ORIGIN {
-            true => self.calendar.admit(wish, at).map_err(|refusal| refusal.to_string()),
-            false => Err(format!("this client has {SLOTS_PER_ORIGIN} slots, as many as one may have")),
-        };
-        let mut id = LeaseId::default();
-        let random = aws_lc_rs::rand::fill(&mut id)
-            .map_err(|_| Failure::new(FailureKind::Internal, "take a slot", "no random numbers"));
-        let admitted = admitted
-            .map_err(|why| Failure::new(FailureKind::Busy, "take a slot", why))
-            .and_then(|promise| random.map(|()| promise));
-        match (admitted, given_up) {
-            (Ok(promise), given_up) => {
-                if let Some((old, ..)) = given_up {
-                    self.leases.remove(&old);
-                }
-                let number = self.calendar.hold(promise);
-                let lease = Lease {
-                    origin: asker.origin,
-                    session: *asker.session,
-                    until: now + LEASE,
-                    number,
-                    promise,
-                    share: Share::of_slot(&promise.windows, self.calendar.bytes_per_s(), at),
-                    over_bytes: 0,
-                };
-                self.leases.insert(id, lease);
-                let (session, address) = (session::name_of(asker.session), asker.origin.source);
-                let address = address.map(tracing::field::display);
-                tracing::info!(%session, %client, address, ?promise, "slot taken");
-                self.slot(&id, at, now).ok_or_else(ended)
-            }
-            (Err(failure), given_up) => {
-                if let Some((_, number, promise)) = given_up {
-                    self.calendar.restore(number, promise);
-                }
-                Err(failure)
-            }
+        if theirs - usize::from(given_up.is_some_and(is_there)) >= SLOTS_PER_ORIGIN {
+            return Err(busy(format!("this client has {SLOTS_PER_ORIGIN} slots, as many as one may have")));
         }
+        let mut calendar = self.calendar.clone();
+        if let Some(lease) = given_up {
+            calendar.release(lease.number);
+        }
+        Ok(calendar)
+    }
+
+    /// Takes the windows that were found, and gives up those of `instead`; `None` if others that were taken meanwhile
+    /// are in their way.
+    ///
+    /// # Errors
+    /// As [`Book::beside`]; if there are no random numbers.
+    fn hold(
+        &mut self,
+        asker: Asker<'_>,
+        promise: Promise,
+        instead: Option<LeaseId>,
+        now: Instant,
+        at: u64,
+    ) -> Result<Option<Slot>> {
+        if !self.beside(asker, instead)?.has_room_for(&promise) {
+            return Ok(None);
+        }
+        let mut id = LeaseId::default();
+        aws_lc_rs::rand::fill(&mut id)
+            .map_err(|_| Failure::new(FailureKind::Internal, TAKE_SLOT, "no random numbers"))?;
+        if let Some(old) = self.given_up(asker, instead).and_then(|id| self.leases.remove(&id)) {
+            self.calendar.release(old.number);
+        }
+        let number = self.calendar.hold(promise);
+        let lease = Lease {
+            origin: asker.origin,
+            session: *asker.session,
+            until: now + LEASE,
+            number,
+            promise,
+            share: Share::of_slot(&promise.windows, self.calendar.bytes_per_s(), at),
+            over_bytes: 0,
+        };
+        self.leases.insert(id, lease);
+        let (session, address) = (session::name_of(asker.session), asker.origin.source);
+        let (client, address) = (&asker.origin.client, address.map(tracing::field::display));
+        tracing::info!(%session, %client, address, ?promise, "slot taken");
+        self.slot(&id, at, now).map(Some).ok_or_else(ended)
     }
 
     fn slot(&mut self, id: &LeaseId, at: u64, now: Instant) -> Option<Slot> {
@@ -363,6 +408,10 @@ impl Book {
     }
 }
 
+fn busy(why: String) -> Failure {
+    Failure::new(FailureKind::Busy, TAKE_SLOT, why)
+}
+
 fn ended() -> Failure {
     Failure::new(FailureKind::NotFound, "keep a slot", "its lease has ended")
 }
@@ -370,7 +419,7 @@ fn ended() -> Failure {
 /// What is said where there are none.
 pub(crate) fn none() -> Failure {
     let cause = "this server has no slots: it is to be started with --slots";
-    Failure::new(FailureKind::Unsupported, "take a slot", cause)
+    Failure::new(FailureKind::Unsupported, TAKE_SLOT, cause)
 }
 
 #[cfg(test)]
@@ -486,6 +535,35 @@ mod tests {
         assert_eq!(table.beside_bytes, 7);
         assert!(table.slots[0].slot.over_bytes >= 11_000_000, "{table:?}");
         assert_eq!(table.slots[1].slot.over_bytes, 0);
+    }
+
+    /// Who asks for what is long looked for would hold up all that is sent in a slot.
+    #[test]
+    fn windows_are_looked_for_while_others_send_and_again_where_they_were_taken_meanwhile() {
+        let now = Instant::now();
+        let slots = slots(1_000_000_000);
+        let asked = AtomicUsize::new(0);
+        let admit = |calendar: &Calendar, at| {
+            assert!(slots.book.try_lock().is_ok(), "nobody sends meanwhile");
+            let promise = calendar.admit(&wish(), at);
+            if asked.fetch_add(1, Ordering::AcqRel) == 0 {
+                take(&slots, 2, None, now).unwrap();
+            }
+            promise
+        };
+        let asker = Asker { origin: client(1), session: &[1; 16] };
+        let slot = slots.take(asker, None, now, admit).unwrap();
+        assert_eq!((asked.load(Ordering::Acquire), slots.count()), (2, 2));
+        let book = slots.lock();
+        let windows: Vec<_> = book.calendar.held().map(|(_, promise)| promise.windows).collect();
+        assert!(windows[0].is_apart(&windows[1]), "{slot:?}");
+        drop(book);
+        // Who takes what was found each time, for ever, is not waited for.
+        let full = |_: &Calendar, at| Calendar::new(125_000_000).admit(&wish(), at);
+        let refused = slots.take(Asker { origin: client(3), session: &[3; 16] }, None, now, full).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Busy);
+        assert!(refused.cause.contains("ask again"), "{refused}");
+        assert_eq!(slots.count(), 2);
     }
 
     #[test]

@@ -130,12 +130,9 @@ fn nothing(state: Option<&Path>) -> Failure {
 }
 
 fn find(args: &WhyArgs, state: &Path) -> Result<Subject> {
-    let mut all = published::all(state);
+    let all = published::all(state);
     let Some(asked) = &args.transfer else {
-        // One that runs, if one does.
-        let at = all.iter().rposition(|told| told.state == State::Running);
-        let told = at.map(|at| all.swap_remove(at)).or_else(|| all.pop());
-        let told = told.ok_or_else(|| nothing(args.state.as_deref()))?;
+        let told = published::latest(all).ok_or_else(|| nothing(args.state.as_deref()))?;
         return Ok(Subject { evidence: told.evidence.clone(), snapshot: Some(told) });
     };
     let text = asked.to_string_lossy();

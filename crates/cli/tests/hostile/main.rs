@@ -8,6 +8,8 @@ mod support;
 
 mod sessions;
 
+mod bounds;
+
 mod senders;
 
 mod receivers;

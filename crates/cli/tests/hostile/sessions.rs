@@ -528,7 +528,7 @@ fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
 }
 
 /// The service itself, with limits of a test, and with two clients that it knows, which a daemon does not have.
-fn served(
+pub(super) fn served(
     scratch: &Scratch,
     limits: thalweg_service::sessions::HostLimits,
 ) -> (thalweg_service::accept::Listening, Identity, Identity, Identity) {
@@ -736,6 +736,7 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
     // Of each minute, where the machine is held up.
     let most = 256 * (1 + began.elapsed().as_secs() / 60);
     assert!((1..=most).contains(&failed), "{failed} failures are told");
+    assert_eq!(log.matches("transfer begins").count(), 1, "what is refused has one line");
     let longest = log.lines().map(str::len).max().unwrap_or(0);
     assert!(longest < 8 << 10, "a line of {longest} bytes");
     world.still_serves("after failures");

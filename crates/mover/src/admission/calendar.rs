@@ -97,7 +97,7 @@ pub enum Refusal {
 }
 
 /// The windows of all slots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Calendar {
     bytes_per_s: u64,
     held: BTreeMap<u64, Promise>,
@@ -142,6 +142,12 @@ impl Calendar {
         }
     }
 
+    /// Whether what was promised with other windows in place may be held with these.
+    pub fn has_room_for(&self, promise: &Promise) -> bool {
+        let is_apart = |other: &Promise| promise.windows.is_apart(&other.windows);
+        self.held.len() < limits::SLOTS_MAX && self.held.values().all(is_apart)
+    }
+
     /// Takes what was promised; the number gives it back.
     pub fn hold(&mut self, promise: Promise) -> u64 {
         self.next += 1;
@@ -152,11 +158,6 @@ impl Calendar {
     /// Gives a slot back.
     pub fn release(&mut self, number: u64) -> Option<Promise> {
         self.held.remove(&number)
-    }
-
-    /// Puts back what was released just before, under its number.
-    pub fn restore(&mut self, number: u64, promise: Promise) {
-        self.held.insert(number, promise);
     }
 
     /// A byte waits for at most one period, and its window is as long as what came in a period takes: the longest

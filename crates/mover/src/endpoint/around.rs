@@ -15,6 +15,10 @@ macro_rules! handed_on {
             self.source.expect_requests(bytes);
         }
 
+        fn held_bytes(&self) -> usize {
+            self.source.held_bytes()
+        }
+
         fn direct_is_missed(&self) -> bool {
             self.source.direct_is_missed()
         }

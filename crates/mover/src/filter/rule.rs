@@ -108,6 +108,7 @@ mod tests {
             let filter = rules(&|_| short.to_owned()).unwrap();
             let bytes: usize = filter.rules.iter().map(Rule::bytes).sum();
             assert!(bytes <= COMPILED_BYTES_MAX, "{short}: {bytes}");
+            assert_eq!(filter.bytes(), bytes);
             let longest = filter.rules.iter().map(|rule| match &rule.matcher {
                 Matcher::Automaton(automaton) => automaton.takes.len(),
                 _ => 0,

@@ -9,7 +9,8 @@
 //!
 //! The side that closes sends all that is queued, then TLS's close_notify, then waits a little for the peer to close as
 //! well: a socket closed while bytes of the peer lie unread in it would take back what was sent last. The peer cannot
-//! put off the end: however it talks and takes, what has not left after the stall timeout stays.
+//! put off the end: however it talks and takes, what has not left after the stall timeout stays. A channel that nobody
+//! hears any more is ended at once instead ([`ControlHandle::end_at_once`]).
 //!
 //! Bounds: a message in the making has at most [`MESSAGE_BYTES_MAX`](thalweg_wire::limits::MESSAGE_BYTES_MAX) bytes,
 //! checked before memory is taken for it, and that memory grows with the bytes that came; the queue has at most
@@ -131,7 +132,12 @@ impl ControlChannel {
                     "the control thread panicked",
                 ))
             });
-            driver.shared.lock().end = Some(end.clone());
+            {
+                let mut queue = driver.shared.lock();
+                queue.end = Some(end.clone());
+                // Handles may stay.
+                queue.clear();
+            }
             drop(driver);
             on_end(end);
         };
@@ -165,8 +171,7 @@ impl ControlHandle {
             let why = format!("the peer leaves {} bytes of messages unread", queue.bytes);
             let failure = Failure::new(FailureKind::Connection, CONTROL, why);
             queue.end = Some(ControlEnd::Silent(failure.clone()));
-            queue.messages.clear();
-            queue.bytes = 0;
+            queue.clear();
             drop(queue);
             // An end that nobody is woken for is seen at the next heartbeat.
             let _ = shared.wake();
@@ -183,6 +188,27 @@ impl ControlHandle {
     /// wait for it; `on_end` tells.
     pub fn close(&self) {
         self.0.0.close();
+    }
+
+    /// Ends the channel for this reason as soon as its thread is through with what it does: what is queued is forgotten
+    /// now, and the peer is not waited for. Also one that is closing. Does not wait for it; `on_end` tells.
+    pub fn end_at_once(&self, why: Failure) {
+        let shared = &self.0.0;
+        {
+            let mut queue = shared.lock();
+            queue.end.get_or_insert(ControlEnd::Failed(why));
+            queue.clear();
+        }
+        // As in `Shared::close`.
+        let _ = shared.wake();
+    }
+
+    /// Forgets what is queued if that is more than so many bytes.
+    pub fn forget_beyond(&self, bytes: usize) {
+        let mut queue = self.0.0.lock();
+        if queue.bytes > bytes {
+            queue.clear();
+        }
     }
 
     /// Bytes of messages that wait to be sent.
@@ -227,6 +253,12 @@ impl Queue {
     /// Nothing waits and nothing will come.
     fn is_done(&self) -> bool {
         self.is_closing && self.messages.is_empty()
+    }
+
+    fn clear(&mut self) {
+        // With its memory: a full one holds as many as there are.
+        self.messages = VecDeque::new();
+        self.bytes = 0;
     }
 }
 
@@ -438,15 +470,15 @@ impl Driver {
 
     fn judge(&mut self) -> Result<Option<ControlEnd>> {
         let now = Instant::now();
-        if let Phase::Lingering(until) = self.phase {
-            return Ok((now >= until).then_some(ControlEnd::Closed));
-        }
         let (end, is_closing) = {
             let queue = self.shared.lock();
             (queue.end.clone(), queue.is_closing)
         };
         if end.is_some() {
             return Ok(end);
+        }
+        if let Phase::Lingering(until) = self.phase {
+            return Ok((now >= until).then_some(ControlEnd::Closed));
         }
         let limit = self.limits.stall_timeout;
         if is_closing && now >= *self.close_by.get_or_insert(now + limit) {

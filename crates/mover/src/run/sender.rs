@@ -464,9 +464,9 @@ impl Transfer for SendRun {
     }
 
     fn held_bytes(&self) -> usize {
-        let removal_bytes = self.removal_bytes();
+        let beside = self.removal_bytes() + self.source.held_bytes();
         let state = self.lock();
-        state.machine.held_bytes() + state.end.held_bytes() + removal_bytes
+        state.machine.held_bytes() + state.end.held_bytes() + beside
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {

@@ -59,6 +59,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Last words that are kept, of some KiB each: of as many transfers as may be there at a time.
 const LAST_WORDS_MAX: usize = limits::TRANSFERS_MAX;
 
+/// What is said before the reason why a session ends badly, at most: a peer that has left more unread takes none of it,
+/// and it would be kept meanwhile.
+const LEFT_TO_SAY_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX;
+
 /// See [`limits::STREAM_BYTES_MAX`].
 const TOO_MUCH_MEMORY: &str =
     "more memory than a link has would go into frames: fewer streams, or a smaller --request";
@@ -71,6 +75,8 @@ pub trait Owner: Send + Sync {
     fn on_link_lost(&self, session: &Arc<Session>, why: &Failure);
     /// The peer ended the session: in order, or for this reason.
     fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>);
+    /// It was closed, for whatever reason, and what its transfers had is put away.
+    fn on_closed(&self, _session: &Session) {}
     /// A stream is gone while the link stands.
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
     /// The peer broke the protocol, or we cannot go on: the session ends.
@@ -138,6 +144,8 @@ pub struct Session {
 #[derive(Default)]
 struct State {
     control: Option<ControlHandle>,
+    /// The link of a session that was closed: it says what is left, while the peer takes that.
+    closing: Option<ControlHandle>,
     epoch: u64,
     transfers: BTreeMap<TransferNumber, Arc<dyn Transfer>>,
     /// What each of them said of itself when it was added: see [`Transfer::session_ends`].
@@ -662,6 +670,12 @@ impl Session {
     /// Ends everything: says goodbye (with the reason, if it is a bad one), streams end in order, receivers
     /// keep what they have for the next attempt. Returns when the transfers are closed.
     pub fn close(&self, why: Option<Failure>) {
+        let most = if why.is_some() { LEFT_TO_SAY_BYTES_MAX } else { usize::MAX };
+        self.close_saying(why, most);
+    }
+
+    /// The same. Of what is queued nothing is said before the goodbye if it is more than so many bytes.
+    fn close_saying(&self, why: Option<Failure>, bytes_max: usize) {
         let (control, streams, transfers, attachments) = {
             let mut state = self.lock();
             if std::mem::replace(&mut state.closed, true) {
@@ -681,13 +695,16 @@ impl Session {
             transfer.session_ends(attachments.get(number).copied().unwrap_or_default(), &failure);
         }
         if let Some(control) = control {
+            control.forget_beyond(bytes_max);
             let _ = control.send(Message::Goodbye(why));
             control.close();
+            self.lock().closing = Some(control);
         }
         self.bell.stop();
         transfers.values().for_each(|transfer| transfer.put_away());
         // Whoever still sends or waits on a stream has nothing to say any more.
         streams.values().for_each(|(_, stop)| stop.stop());
+        self.owner.on_closed(self);
         self.lock().is_put_away = true;
     }
 
@@ -697,10 +714,25 @@ impl Session {
         self.lock().is_put_away
     }
 
+    /// Whether links of it have not ended: each has a thread and a socket. Of a session that was closed, what was said
+    /// last is on its way.
+    pub fn has_links(&self) -> bool {
+        self.links.load(Ordering::Acquire) > 0
+    }
+
+    /// Ends the link of a session that was closed, whatever is left to say on it. Else it does nothing.
+    pub fn end_link(&self) {
+        let closing = self.lock().closing.clone();
+        if let Some(control) = closing {
+            let cause = "there are too many that end";
+            control.end_at_once(Failure::new(FailureKind::Connection, "end a session", cause));
+        }
+    }
+
     /// Waits until what was said last is on its way, at most so long. Not to be called by who carries it out.
     pub fn flush(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
-        while self.links.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        while self.has_links() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

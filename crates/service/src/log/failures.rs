@@ -36,11 +36,6 @@ impl Failures {
         false
     }
 
-    /// Whether one more of theirs would be told: where not, that something begins is told when it is opened.
-    pub(super) fn has_room(&self, source: Option<IpAddr>) -> bool {
-        lock(&self.0).get(&source).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
-    }
-
     /// Tells how many were left out of those whose minute is over. Call it a few times a minute.
     pub fn tidy(&self, now: Instant) {
         lock(&self.0).retain(|source, failed| {
@@ -79,13 +74,12 @@ mod tests {
         };
         let (one, again, other) = (from(1, ("one", 1)), from(1, ("again", 2)), from(2, ("one", 1)));
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
-        assert!(!failures.has_room(again) && failures.has_room(other));
         assert_eq!((told(again, 3), told(other, 3)), (0, 3));
         // Those without an address are one as well, and nobody else.
         let nowhere = line_of("read", "data/a".to_owned()).source();
         assert_eq!((nowhere, told(nowhere, 10_000)), (None, FAILURES_A_MINUTE));
         failures.tidy(now + MINUTE / 2);
-        assert!(!failures.has_room(one));
+        assert_eq!(told(one, 1), 0);
         failures.tidy(now + MINUTE);
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
     }

@@ -28,6 +28,8 @@ struct Kept {
     /// The failure that was told last: where, and of which kind.
     failed: Option<(Digest, FailureKind)>,
     digests: Option<Digests>,
+    /// The session is over: what comes to its end now is told at once.
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -74,6 +76,7 @@ impl Reads {
         }
         let time = line.began.elapsed();
         files.push_back(Read { line, bytes, time });
+        kept.tell_if_over();
     }
 
     /// A piece could not be read. A client that asks for several before it hears of the first has one line.
@@ -108,18 +111,14 @@ impl Reads {
         let mut kept = self.lock();
         let digests = kept.digests.take();
         kept.digests = Some(Digests::and(digests, line, done, failure));
+        kept.tell_if_over();
     }
 
     /// The session is over.
     pub fn tell(&self) {
         let mut kept = self.lock();
-        kept.files.drain(..).for_each(|read| read.tell());
-        if let Some(digests) = kept.digests.take() {
-            let Digests { line, done, failure, is_answered, time } = digests;
-            let first = failure.as_ref();
-            let ended = first.filter(|_| !is_answered).map_or(Ok(()), Err);
-            line.tell_of(time, done, (ended, None), first);
-        }
+        kept.is_over = true;
+        kept.tell();
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -131,6 +130,24 @@ impl Reads {
 impl Drop for Reads {
     fn drop(&mut self) {
         self.tell();
+    }
+}
+
+impl Kept {
+    fn tell(&mut self) {
+        self.files.drain(..).for_each(|read| read.tell());
+        if let Some(digests) = self.digests.take() {
+            let Digests { line, done, failure, is_answered, time } = digests;
+            let first = failure.as_ref();
+            let ended = first.filter(|_| !is_answered).map_or(Ok(()), Err);
+            line.tell_of(time, done, (ended, None), first);
+        }
+    }
+
+    fn tell_if_over(&mut self) {
+        if self.is_over {
+            self.tell();
+        }
     }
 }
 
@@ -211,6 +228,23 @@ mod tests {
         assert_eq!(kept(), [(long, 1)]);
         reads.tell();
         assert!(kept().is_empty());
+    }
+
+    /// A daemon that ends may not be there any more when all that asked is gone.
+    #[test]
+    fn what_is_over_behind_the_end_of_its_session_is_told_at_once() {
+        let reads = Reads::default();
+        let is_told = || reads.lock().files.is_empty() && reads.lock().digests.is_none();
+        let end = |at: &str| {
+            reads.count(line_of("read", at.to_owned()), 1);
+            reads.count_digests(line_of("digest", at.to_owned()), Done::default(), None);
+        };
+        end("data/a");
+        assert!(!is_told());
+        reads.tell();
+        assert!(is_told());
+        end("data/a");
+        assert!(is_told());
     }
 
     #[test]

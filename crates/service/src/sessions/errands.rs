@@ -11,7 +11,7 @@
 
 use super::course::too_full;
 use super::opening::{CLOSING, is_silent};
-use super::{Host, by_of, check_congestion, path_of};
+use super::{Host, Origin, by_of, check_congestion, path_of};
 use crate::errands::report::ReportTold;
 use crate::errands::telling::{Next, Telling};
 use crate::export::KeptFree;
@@ -22,7 +22,7 @@ use crate::published::{self, Progress, Publisher, State};
 use crate::tickets::{have_one_holder, holder_of};
 use counting::Counting;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
@@ -87,6 +87,8 @@ pub(super) struct Running {
     stop: Arc<Stop>,
     /// Its session with the other server, while that lasts.
     far: Mutex<Weak<Session>>,
+    /// Streams that it may have, once that is known.
+    streams: AtomicUsize,
     /// Why it ends, where that is for want of something here.
     why: Mutex<Option<Failure>>,
 }
@@ -127,8 +129,8 @@ impl Errands {
                         return busy("as many such copies run as may at the same time");
                     }
                     let (far, why) = (Mutex::new(Weak::new()), Mutex::default());
-                    let running = Running { session: session.clone(), key, stop: Arc::default(), far, why };
-                    let running = Arc::new(running);
+                    let (session, stop, streams) = (session.clone(), Arc::default(), AtomicUsize::new(0));
+                    let running = Arc::new(Running { session, key, stop, far, streams, why });
                     all.push(running.clone());
                     return Ok(Begun { errands: self, running });
                 }
@@ -151,6 +153,17 @@ impl Running {
     /// That with the other server, while it lasts.
     pub fn far(&self) -> Option<Arc<Session>> {
         lock(&self.far).upgrade()
+    }
+
+    /// From now on so many streams are its own, whether they stand or not.
+    pub fn take_streams(&self, streams: u16) {
+        self.streams.store(streams.into(), Ordering::Release);
+    }
+
+    /// Those that it may have, or has.
+    pub fn streams(&self) -> usize {
+        let stand = self.far().map_or(0, |far| far.streams().len());
+        stand.max(self.streams.load(Ordering::Acquire))
     }
 
     /// Stops it in order, and says why.
@@ -297,7 +310,9 @@ impl Host {
         });
         let far = Arc::new(far.on_begin(begins));
         let kept = Arc::default();
-        let streams_most = u16::try_from(self.streams_left(session)).unwrap_or(u16::MAX);
+        // Where nobody asks it plans no more.
+        let wanted = errand.knobs.streams.unwrap_or(plan::STREAMS_PLANNED_MAX);
+        let streams_most = self.take_for_errand(running, wanted);
         if streams_most == 0 {
             return Err(Failure::new(FailureKind::Busy, RUN, "there are as many streams as there may be"));
         }
@@ -446,6 +461,7 @@ impl Host {
         let way = shown(&asked.places);
         let open = move || -> Result<(Arc<dyn Source>, SourceForm)> {
             let exports = host.exports_of(&session)?;
+            let held = host.places.open(Origin::of_session(&session).source, asked.places.len())?;
             let root = |place: &Place| -> Result<SourceRoot> {
                 let place = exports.resolve(place, false)?;
                 let contents = place.trailing_slash;
@@ -461,7 +477,7 @@ impl Host {
                 direct,
             };
             let roots = asked.places.iter().map(root).collect::<Result<Vec<_>>>()?;
-            let opened = LocalSource::open(roots, options)?;
+            let opened = LocalSource::open(roots, options)?.keeping(held);
             let form = opened.form();
             Ok((Arc::new(opened), form))
         };
@@ -665,6 +681,27 @@ mod tests {
         assert!(host.errands.begin(&bob, key(1000)).is_ok(), "the rest is for others");
         drop(begun);
         assert!(begin(0).is_ok());
+    }
+
+    /// Those of many that begin together would be as many as each may have.
+    #[test]
+    fn a_copy_that_is_run_for_somebody_has_its_streams_before_any_of_them_stands() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let limits = HostLimits { streams: 100, streams_per_address: 10, ..HostLimits::default() };
+        let host = Host::new(identity, exports, None, limits);
+        let session = cut_off(&host, 1);
+        host.sessions().insert(session.id, session.clone());
+        let begin = |number: usize| host.errands.begin(&session, key(number)).expect("room");
+        let (first, second, third) = (begin(1), begin(2), begin(3));
+        assert_eq!(host.take_for_errand(&first.running, 8), 8);
+        assert_eq!(host.take_for_errand(&second.running, 8), 2);
+        assert_eq!(host.take_for_errand(&third.running, 8), 0);
+        assert!(host.take_stream(&session, 0).is_none());
+        drop(first);
+        assert!(host.take_stream(&session, 0).is_some());
+        assert_eq!(host.take_for_errand(&third.running, 16), 8);
+        session.close(None);
     }
 
     #[test]

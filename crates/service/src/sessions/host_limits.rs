@@ -3,6 +3,7 @@
 
 use super::Host;
 use super::errands::Running;
+use super::taken::Place;
 use crate::accept::source_of;
 use crate::errands::ErrandsTo;
 use std::collections::HashMap;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_mover::link::{Connection, Fingerprint, STALL_TIMEOUT, TlsForm};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::steer::Rate;
@@ -144,24 +146,20 @@ impl Origin {
 }
 
 impl Host {
-    /// Whether another session from there would be one too many, of all or of those from there. Sessions that have
-    /// ended, or have neither link nor transfer nor guest, make room at once; then the one from there that has been
-    /// without a link for longest: a client that was killed begins the same command again.
-    pub(super) fn is_full(&self, origin: &Origin) -> bool {
-        let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
-            let theirs = sessions.values().filter(|session| origin.is_address_of(session)).count();
-            sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_address
-        };
-        if !is_over(&self.sessions()) {
-            return false;
+    /// The place of another session from there, until this goes; `None` if it would be one too many, of all or of those
+    /// from there. Sessions that have ended, or have neither link nor transfer nor guest, make room at once; then the
+    /// one from there that has been without a link for longest: a client that was killed begins the same command again.
+    pub(super) fn take_session(&self, origin: &Origin) -> Option<Place<'_, Option<IpAddr>>> {
+        if let Some(place) = self.take_free(origin) {
+            return Some(place);
         }
         self.end_all("nothing was under way", |session| {
             // Under way is also what a guest of it does, which would end with it.
             let is_idle = || session.transfers().is_empty() && !self.has_vouched(session);
             session.is_closed() || (session.lost_since().is_some() && is_idle())
         });
-        if !is_over(&self.sessions()) {
-            return false;
+        if let Some(place) = self.take_free(origin) {
+            return Some(place);
         }
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
         let lost = sessions.into_iter().filter(|session| origin.counts(session));
@@ -171,17 +169,44 @@ impl Host {
                 std::ptr::eq(session, &*longest)
             });
         }
-        is_over(&self.sessions())
+        self.take_free(origin)
     }
 
-    /// Whether this session may have another stream: it counts where its session came from, whatever way it takes
-    /// itself.
-    pub(super) fn has_room_for_stream(&self, session: &Session) -> bool {
-        self.streams_left(session) > 0
+    /// The same, of what is free.
+    fn take_free(&self, origin: &Origin) -> Option<Place<'_, Option<IpAddr>>> {
+        // Held over both: what is put in place meanwhile gives its place back behind that.
+        let sessions = self.sessions();
+        let begin = self.taken_sessions.lock();
+        let theirs = sessions.values().filter(|session| origin.is_address_of(session)).count();
+        let theirs = theirs + begin.get(&origin.source).copied().unwrap_or(0);
+        let all = sessions.len() + begin.values().sum::<usize>();
+        let is_full = all >= self.limits.sessions || theirs >= self.limits.sessions_per_address;
+        (!is_full).then(|| self.taken_sessions.take(begin, origin.source))
     }
 
-    /// How many more it may have. Those of a copy that is run for somebody count as that one's, while they stand.
-    pub(super) fn streams_left(&self, session: &Session) -> usize {
+    /// The place of a stream of this session, until this goes; `None` if it would be one too many. It counts where its
+    /// session came from, whatever way it takes itself.
+    pub(super) fn take_stream(&self, session: &Session, stream: u16) -> Option<Place<'_, (SessionId, u16)>> {
+        let begin = self.taken_streams.lock();
+        let what = (session.id, stream);
+        // One that takes the place of another is not one more.
+        let stands = begin.contains_key(&what) || session.streams().contains(&stream);
+        let has_room = stands || self.streams_left(session, &begin) > 0;
+        has_room.then(|| self.taken_streams.take(begin, what))
+    }
+
+    /// Gives a copy that is run for somebody up to so many streams, for as long as it runs; how many it may have.
+    pub(super) fn take_for_errand(&self, running: &Running, most: u16) -> u16 {
+        let begin = self.taken_streams.lock();
+        let left = self.streams_left(running.asker(), &begin);
+        let streams = u16::try_from(left).unwrap_or(u16::MAX).min(most);
+        running.take_streams(streams);
+        streams
+    }
+
+    /// How many more this session may have, where these begin. Those of a copy that is run for somebody count as that
+    /// one's, as many as it may have.
+    fn streams_left(&self, session: &Session, begin: &HashMap<(SessionId, u16), usize>) -> usize {
         let origin = Origin::of_session(session);
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
         let (mut all, mut theirs) = (0, 0);
@@ -189,9 +214,16 @@ impl Host {
             all += streams;
             theirs += if origin.is_address_of(asker) { streams } else { 0 };
         };
-        sessions.iter().for_each(|session| count(session, session.streams().len()));
+        for session in &sessions {
+            let mut streams = session.streams();
+            let own = begin.keys().filter(|(id, _)| *id == session.id).map(|(_, stream)| *stream);
+            streams.extend(own);
+            streams.sort_unstable();
+            streams.dedup();
+            count(session, streams.len());
+        }
         for running in self.errands.running() {
-            count(running.asker(), running.far().map_or(0, |far| far.streams().len()));
+            count(running.asker(), running.streams());
         }
         let (most, each) = (self.limits.streams, self.limits.streams_per_address);
         most.saturating_sub(all).min(each.saturating_sub(theirs))
@@ -201,7 +233,9 @@ impl Host {
     /// within bounds. Between two looks it grows by what came meanwhile.
     pub(super) fn bound_memory(&self) {
         let most = self.limits.held_bytes_max;
-        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        // What they had to say may be there still.
+        sessions.extend(lock(&self.leaving).iter().cloned());
         let sessions = sessions.into_iter().map(Holder::Session);
         let mut holders: Vec<Holder> =
             sessions.chain(self.errands.running().into_iter().map(Holder::Errand)).collect();
@@ -210,7 +244,10 @@ impl Host {
             held.swap_remove(at);
             let why = "what its client had the server keep in memory is more than there is for it";
             match holders.swap_remove(at) {
-                Holder::Session(greedy) => self.end_all(why, |session| std::ptr::eq(session, &*greedy)),
+                Holder::Session(greedy) => {
+                    self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+                    greedy.end_link();
+                }
                 Holder::Errand(greedy) => greedy.end(Failure::new(FailureKind::Space, "serve", why)),
             }
         }
@@ -276,6 +313,46 @@ mod tests {
         let limits = HostLimits::default();
         assert!(limits.sessions_per_address * 2 <= limits.sessions, "{limits:?}");
         assert!(limits.streams_per_address * 2 <= limits.streams, "{limits:?}");
+    }
+
+    fn host(limits: HostLimits) -> Arc<Host> {
+        let identity = Identity::generate("server").expect("an identity");
+        Host::new(identity, Exports::open(Vec::new()).expect("no exports"), None, limits)
+    }
+
+    /// Between the question and the session lie an answer and a thread: all who ask meanwhile would be let in.
+    #[test]
+    fn a_session_that_begins_has_its_place_before_it_stands_and_gives_it_back_if_it_never_does() {
+        let host = host(HostLimits { sessions: 3, sessions_per_address: 2, ..HostLimits::default() });
+        let from = |last: u8| Origin {
+            client: Fingerprint([last; 32]),
+            source: Some(IpAddr::from([10, 0, 0, last])),
+        };
+        let (first, second) = (host.take_session(&from(1)), host.take_session(&from(1)));
+        assert!(first.is_some() && second.is_some());
+        assert!(host.take_session(&from(1)).is_none(), "of one address");
+        let other = host.take_session(&from(2));
+        assert!(other.is_some() && host.take_session(&from(3)).is_none(), "of all");
+        drop(second);
+        assert!(host.take_session(&from(3)).is_some());
+        drop((first, other));
+        assert!(host.taken_sessions.lock().is_empty());
+    }
+
+    #[test]
+    fn a_stream_that_begins_has_its_place_before_it_stands_and_one_in_the_place_of_another_takes_none() {
+        let host = host(HostLimits { streams: 3, streams_per_address: 2, ..HostLimits::default() });
+        let session = cut_off(&host, 1);
+        host.sessions().insert(session.id, session.clone());
+        let (first, second) = (host.take_stream(&session, 0), host.take_stream(&session, 7));
+        assert!(first.is_some() && second.is_some() && host.take_stream(&session, 1).is_none());
+        let again = host.take_stream(&session, 7);
+        assert!(again.is_some());
+        drop(second);
+        assert!(host.take_stream(&session, 1).is_none(), "the other is still there");
+        drop(again);
+        assert!(host.take_stream(&session, 1).is_some());
+        session.close(None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::course::{Bounds, ServedTransfer};
 use super::vouched::whose;
-use super::{Host, removal};
+use super::{Host, Origin, removal};
 use crate::export::KeptFree;
 use crate::log::{Done, Line, of_session};
 use crate::min_free;
@@ -42,7 +42,7 @@ pub(super) const CLOSING: Duration = Duration::from_secs(30);
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: &Open) {
         let number = open.transfer;
-        let line = Line::begin(session, open, self.failures.clone());
+        let line = Line::of_open(session, open, self.failures.clone());
         let line = line.counted(&self.metrics, self.counted_export(open.places()));
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
@@ -297,7 +297,7 @@ impl Host {
     }
 
     /// What a pull reads, and which form the source has.
-    fn pulled_source(
+    pub(super) fn pulled_source(
         &self,
         session: &Session,
         pull: &Pull,
@@ -306,6 +306,7 @@ impl Host {
         removal::check(terms, pull)?;
         let removes = terms.removes_source;
         let exports = self.exports_of(session)?;
+        let held = self.places.open(Origin::of_session(session).source, pull.places.len())?;
         let roots = pull
             .places
             .iter()
@@ -332,12 +333,12 @@ impl Host {
                 (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
             }
             Some(PullTrial::Source { bytes_max }) => {
-                let source = LocalSource::open(roots, options)?;
+                let source = LocalSource::open(roots, options)?.keeping(held);
                 let form = source.form();
                 (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
             }
             None => {
-                let mut source = LocalSource::open(roots, options)?;
+                let mut source = LocalSource::open(roots, options)?.keeping(held);
                 if removes {
                     copy::refuse_sources(&source)?;
                     source.expect_removal();

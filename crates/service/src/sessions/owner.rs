@@ -132,6 +132,10 @@ impl Owner for ServerOwner {
         }
     }
 
+    fn on_closed(&self, _session: &Session) {
+        self.reads.tell();
+    }
+
     fn on_failed(&self, session: &Session, why: &Failure) {
         let why = cut(why.to_string());
         of_session!(warn, session, %why, "session ends");

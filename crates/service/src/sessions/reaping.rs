@@ -1,8 +1,9 @@
 //! Ends sessions that nobody comes back for, and puts away those that are over.
 
-use super::{By, Host, by_of};
+use super::{By, Host, HostLimits, Origin, by_of};
 use crate::log::of_session;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind};
@@ -44,6 +45,7 @@ impl Host {
 
     pub(super) fn reap(&self) {
         self.narrow_beside_slots();
+        self.leave(None);
         self.failures.tidy(Instant::now());
         self.end_all("the client did not come back", |session| {
             // With nothing under way, here or by a guest, there is nothing to come back for.
@@ -112,7 +114,10 @@ impl Host {
         if !gone.is_empty() {
             *lock(&self.idle_since) = Instant::now();
         }
-        for session in gone.into_iter().filter(|session: &Arc<Session>| !session.is_closed()) {
+        let (closed, open): (Vec<Arc<Session>>, Vec<Arc<Session>>) =
+            gone.into_iter().partition(|session| session.is_closed());
+        self.leave(closed);
+        for session in open {
             of_session!(info, &session, why = failure.cause.as_str(), "session ended");
             let held = (self.closing.clone(), self.work.clone());
             let (closed, failure) = (session.clone(), failure.clone());
@@ -120,18 +125,51 @@ impl Host {
                 let _held = held;
                 closed.close(Some(failure));
             };
-            if let Err(failure) = thread::guarded("close", drop, close) {
-                of_session!(warn, &session, %failure, "a session is not closed yet");
-                self.sessions().insert(session.id, session);
+            match thread::guarded("close", drop, close) {
+                Ok(_) => self.leave([session]),
+                Err(failure) => {
+                    of_session!(warn, &session, %failure, "a session is not closed yet");
+                    self.sessions().insert(session.id, session);
+                }
             }
         }
     }
+
+    /// Takes account of sessions that do not count any more while their links end, each with a thread, a socket and
+    /// what is left to say: a peer that does not take that may draw it out. Where there are more of them than there may
+    /// be sessions, those that came first end at once.
+    pub(super) fn leave(&self, gone: impl IntoIterator<Item = Arc<Session>>) {
+        let mut leaving = lock(&self.leaving);
+        leaving.extend(gone);
+        leaving.retain(|session| session.has_links());
+        let from: Vec<_> = leaving.iter().map(|session| Origin::of_session(session).source).collect();
+        let HostLimits { sessions, sessions_per_address, .. } = self.limits;
+        for at in too_many(&from, sessions, sessions_per_address) {
+            leaving[at].end_link();
+        }
+    }
+}
+
+/// Which of these, each from an address, are beyond so many in all or of one address; those that came last stay.
+fn too_many(from: &[Option<IpAddr>], all: usize, of_each: usize) -> Vec<usize> {
+    let (mut stay, mut by_address) = (0, HashMap::<Option<IpAddr>, usize>::new());
+    let mut beyond = Vec::new();
+    for (at, address) in from.iter().enumerate().rev() {
+        let theirs = by_address.entry(*address).or_default();
+        if stay == all || *theirs == of_each {
+            beyond.push(at);
+        } else {
+            stay += 1;
+            *theirs += 1;
+        }
+    }
+    beyond
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{LIMIT, Stuck, cut_off};
-    use super::super::{CONCLUDE_LOOK, HostLimits};
+    use super::super::CONCLUDE_LOOK;
     use super::*;
     use crate::export::{Export, Exports};
     use crate::tickets::{self, GRACE_S, Part, Reach, Record, Tickets};
@@ -164,6 +202,20 @@ mod tests {
         let tickets = Tickets::new(state.path(), Fingerprint([0; 32]));
         host.heed(tickets.clone());
         (state, host, session, tickets)
+    }
+
+    /// Each holds a thread and a socket for as long as its peer does not take what is left to say.
+    #[test]
+    fn sessions_that_end_are_no_more_than_there_may_be_and_those_that_ended_last_stay() {
+        let from = |last: &[u8]| -> Vec<_> {
+            last.iter().map(|last| Some(IpAddr::from([10, 0, 0, *last]))).collect()
+        };
+        assert!(too_many(&[], 4, 2).is_empty());
+        assert!(too_many(&from(&[1, 2, 1, 2]), 4, 2).is_empty());
+        // One that has more than its share ends no other's.
+        assert_eq!(too_many(&from(&[2, 1, 1, 1, 1, 3]), 4, 2), [2, 1]);
+        assert_eq!(too_many(&from(&[1, 2, 3, 4, 5, 6]), 4, 2), [1, 0]);
+        assert_eq!(too_many(&[None, None, None], 4, 2), [0]);
     }
 
     fn until_closed(session: &Session) {

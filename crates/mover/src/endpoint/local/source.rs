@@ -31,6 +31,8 @@ use crate::endpoint::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::filter::Filter;
 use crate::order::Placed;
+use std::any::Any;
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -108,10 +110,14 @@ pub struct LocalSource {
     request_bytes: AtomicU64,
     /// A file was to be read past the page cache and cannot be.
     direct_is_missed: AtomicBool,
+    /// Memory of the names of its roots, and of the options.
+    held_bytes: usize,
     /// The destination, where it is of this machine.
     to: Option<PathBuf>,
     /// What is copied is removed here.
     pub(super) removes: bool,
+    /// See [`LocalSource::keeping`].
+    _kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
@@ -125,7 +131,7 @@ pub(super) struct Root {
     /// What it was when it was opened; of a link that is followed what that leads to.
     pub(super) stat: Stat,
     /// The export that links which are followed must not leave.
-    below: Option<Dir>,
+    below: Option<Arc<Dir>>,
     /// The words are of an export.
     pub(super) is_in_export: bool,
 }
@@ -151,9 +157,10 @@ impl LocalSource {
             return Err(usage("no source is given".to_owned()));
         }
         let mut opened: Vec<Root> = Vec::new();
+        let mut shared = Shared::default();
         let mut is_directory = false;
         for root in &roots {
-            let root = open_root(root, &options)?;
+            let root = open_root(root, &options, &mut shared)?;
             is_directory = root.stat.kind == Kind::Dir;
             opened.push(root);
         }
@@ -189,7 +196,13 @@ impl LocalSource {
             options.follow_links || opened.iter().any(|root| is_on(root, FileSystemKind::Overlay));
         let memories = opened.iter().filter(|root| is_on(root, FileSystemKind::Tmpfs));
         let in_memory = memories.filter_map(|root| Some(root.dir.stat_self().ok()?.device)).collect();
+        let only_bytes = |path: &RelativePath| size_of::<RelativePath>() + path.as_bytes().len();
+        let root_bytes = |root: &Root| size_of::<Root>() + root.words.as_os_str().len() + root.top.len();
+        let held_bytes = options.filter.bytes()
+            + options.only.iter().map(only_bytes).sum::<usize>()
+            + opened.iter().map(root_bytes).sum::<usize>();
         Ok(LocalSource {
+            held_bytes,
             roots: opened,
             options,
             form,
@@ -203,7 +216,14 @@ impl LocalSource {
             direct_is_missed,
             to: None,
             removes: false,
+            _kept: None,
         })
+    }
+
+    /// Keeps this for as long as it holds its roots open.
+    #[must_use]
+    pub fn keeping(self, kept: impl Any + Send + Sync) -> LocalSource {
+        LocalSource { _kept: Some(Box::new(kept)), ..self }
     }
 
     /// Has links that lead into this directory, once it is there, refused by name: what is copied would be found
@@ -249,7 +269,7 @@ impl LocalSource {
     pub(super) fn open_dir(&self, root: &Root, path: &[u8]) -> io::Result<Dir> {
         if self.options.follow_links {
             let dir = root.open_words(&root.words_of(path))?;
-            let is_staging = is_in_staging(&dir, root.below.as_ref());
+            let is_staging = is_in_staging(&dir, root.below.as_deref());
             return if is_staging { Err(LeadsIntoStaging.into()) } else { Ok(dir) };
         }
         if let Some(slash) = path.iter().rposition(|&byte| byte == b'/')
@@ -284,7 +304,7 @@ impl LocalSource {
             return Ok(spot);
         }
         let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
-        end_of(&root.words_of(path.as_bytes()), spot, root.below.as_ref())
+        end_of(&root.words_of(path.as_bytes()), spot, root.below.as_deref())
     }
 
     /// Whether there is nothing but the page cache to read an entry from.
@@ -375,6 +395,10 @@ impl Source for LocalSource {
 
     fn expect_requests(&self, bytes: u64) {
         self.request_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     fn direct_is_missed(&self) -> bool {
@@ -523,7 +547,18 @@ pub(super) fn parent_of(words: &Path) -> PathBuf {
     }
 }
 
-fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
+/// Directories of roots that are open: one descriptor for each, however many roots are in it.
+#[derive(Default)]
+struct Shared(HashMap<(u64, u64), Arc<Dir>>);
+
+impl Shared {
+    fn one(&mut self, dir: Dir) -> Arc<Dir> {
+        let Ok(stat) = dir.stat_self() else { return Arc::new(dir) };
+        self.0.entry((stat.device, stat.inode)).or_insert_with(|| Arc::new(dir)).clone()
+    }
+}
+
+fn open_root(root: &SourceRoot, options: &ScanOptions, shared: &mut Shared) -> Result<Root> {
     let of_io = |error: io::Error| {
         of_source(failed_at_place(OPEN_SOURCE, &root.path, root.below.is_some(), &error), &root.path)
     };
@@ -536,21 +571,23 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
         None => Dir::open(path),
     };
     // Later only links that are followed are looked up below it.
-    let below = || {
+    let below = |shared: &mut Shared| {
         let export = root.below.as_ref().filter(|_| options.follow_links);
-        export.map(Dir::try_clone).transpose().map_err(of_io)
+        let export = export.map(Dir::try_clone).transpose().map_err(of_io)?;
+        Ok::<_, Failure>(export.map(|export| shared.one(export)))
     };
     let words = || root.path.clone();
     let is_in_export = root.below.is_some();
-    let as_contents = || -> Result<Root> {
+    let as_contents = |shared: &mut Shared| -> Result<Root> {
         let dir = open(&root.path).map_err(of_io)?;
         not_staging(&dir, root)?;
         let stat = dir.stat_self().map_err(of_io)?;
         let top = Vec::new();
-        Ok(Root { top, dir: Arc::new(dir), words: words(), stat, below: below()?, is_in_export })
+        let (dir, below) = (shared.one(dir), below(shared)?);
+        Ok(Root { top, dir, words: words(), stat, below, is_in_export })
     };
     let Some(name) = name.filter(|_| !root.contents && !ends_in_dot) else {
-        return as_contents();
+        return as_contents(shared);
     };
     let parent = open(root.path.parent().unwrap_or(Path::new(""))).map_err(of_io)?;
     not_staging(&parent, root)?;
@@ -577,9 +614,10 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
         };
     }
     if stat.kind == Kind::Dir && !options.only.is_empty() {
-        return as_contents();
+        return as_contents(shared);
     }
-    Ok(Root { top: name, dir: Arc::new(parent), words: words(), stat, below: below()?, is_in_export })
+    let (dir, below) = (shared.one(parent), below(shared)?);
+    Ok(Root { top: name, dir, words: words(), stat, below, is_in_export })
 }
 
 /// What is unfinished is nobody's source, whatever links lead to it.
@@ -602,6 +640,36 @@ fn relative(path: &Path) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever names one directory a thousand times would have as many descriptors held.
+    #[test]
+    fn roots_of_one_directory_share_its_descriptor() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(scratch.path().join(name), "content").unwrap();
+        }
+        std::fs::create_dir(scratch.path().join("sub")).unwrap();
+        std::fs::write(scratch.path().join("sub/d"), "content").unwrap();
+        for follow_links in [false, true] {
+            let options = ScanOptions {
+                filter: Filter::default(),
+                only: Vec::new(),
+                preserve: Preserve::ALL,
+                one_file_system: false,
+                follow_links,
+                part: None,
+                direct: Direct::Auto,
+            };
+            let below = || Some(Dir::open(scratch.path()).unwrap());
+            let root = |path: &str| SourceRoot { path: path.into(), contents: false, below: below() };
+            let source = LocalSource::open(["a", "b", "c", "sub/d"].map(root).into(), options).unwrap();
+            let [a, b, c, d] = &source.roots[..] else { panic!("four roots") };
+            assert!(Arc::ptr_eq(&a.dir, &b.dir) && Arc::ptr_eq(&a.dir, &c.dir) && !Arc::ptr_eq(&a.dir, &d.dir));
+            let exports: Vec<_> = source.roots.iter().filter_map(|root| root.below.as_ref()).collect();
+            assert_eq!(exports.len(), if follow_links { 4 } else { 0 });
+            assert!(exports.iter().all(|export| Arc::ptr_eq(export, &a.dir)));
+        }
+    }
 
     #[test]
     fn of_a_file_that_lies_nowhere_in_part_the_rest_has_its_places() {

@@ -17,6 +17,10 @@ const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
     + limits::MESSAGE_BYTES_MAX
     + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
 
+/// Links of a session that have not ended, the one that stands included: one that was replaced ends as soon as its
+/// thread is through with what it does.
+const LINKS_MAX: usize = 4;
+
 /// What was said to a transfer that is not there yet.
 #[derive(Default)]
 pub(super) struct Early {
@@ -29,10 +33,14 @@ impl Session {
     /// to talk again.
     ///
     /// # Errors
-    /// If the session is closed, or there is no thread to be had.
+    /// If the session is closed, or there is no thread to be had; `Busy` if [`LINKS_MAX`] of its links have not ended.
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
         let gate = lock(&self.gate);
         let closed = || Failure::new(FailureKind::Connection, "resume", "the session is closed");
+        if self.links.load(Ordering::Acquire) >= LINKS_MAX {
+            let cause = "earlier links of the session have not ended yet";
+            return Err(Failure::new(FailureKind::Busy, "resume", cause));
+        }
         let epoch = {
             let state = self.lock();
             if state.closed {
@@ -81,7 +89,11 @@ impl Session {
                 let why = state.failed.clone();
                 drop(state);
                 let _ = handle.send(Message::Goodbye(why));
-                old.into_iter().chain([handle]).for_each(|control| control.close());
+                handle.close();
+                self.lock().closing = Some(handle);
+                if let Some(old) = old {
+                    old.end_at_once(replaced());
+                }
                 return Err(closed());
             }
             (state.control, state.epoch) = (Some(handle), epoch);
@@ -98,7 +110,8 @@ impl Session {
             (transfers, lost)
         };
         if let Some(old) = old {
-            old.close();
+            // Its peer is at the new one. It would keep what is queued, for as long as nobody takes that.
+            old.end_at_once(replaced());
         }
         transfers.iter().for_each(|transfer| transfer.link_up());
         self.tell_failed();
@@ -155,7 +168,8 @@ impl Session {
                 if let Ok(session) = self.strong() {
                     self.owner.on_goodbye(&session, why.as_ref());
                 }
-                self.close(Some(failure));
+                // It hears nothing more.
+                self.close_saying(Some(failure), 0);
                 return;
             }
             (_, message) => {
@@ -176,12 +190,13 @@ impl Session {
     /// not there yet, and what it does not take. Buffers of streams, and frames of channels, have bounds of
     /// their own.
     pub fn held_bytes(&self) -> usize {
-        let (early, transfers): (usize, Vec<_>) = {
+        let (early, closing, transfers): (usize, _, Vec<_>) = {
             let state = self.lock();
             let early = state.early.values().map(|early| early.bytes).sum();
-            (early, state.transfers.values().cloned().collect())
+            (early, state.closing.clone(), state.transfers.values().cloned().collect())
         };
-        early + self.queued_bytes() + transfers.iter().map(|transfer| transfer.held_bytes()).sum::<usize>()
+        let closing = closing.map_or(0, |control| control.queued_bytes());
+        early + closing + self.queued_bytes() + transfers.iter().map(|transfer| transfer.held_bytes()).sum::<usize>()
     }
 
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
@@ -224,20 +239,24 @@ impl Session {
                 Failure::new(FailureKind::Connection, "transfer", "the peer closed the connection")
             }
         };
-        let streams = {
+        let (control, streams) = {
             let mut state = self.lock();
             if state.epoch != epoch || state.closed || state.lost_at.is_some() {
                 return;
             }
             state.epoch += 1;
-            state.control = None;
+            let control = state.control.take();
             state.forget_early();
             // What it waited for then says nothing about now. What it verified stays so.
             let verified_bytes = state.peer.verified_bytes;
             state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
             (state.lost_at, state.fell_silent) = (Some(Instant::now()), fell_silent);
-            std::mem::take(&mut state.streams)
+            (control, std::mem::take(&mut state.streams))
         };
+        if let Some(control) = control {
+            // Where it stands and only its streams do not get on: the next one is told all of it again.
+            control.end_at_once(why.clone());
+        }
         streams.values().for_each(|(_, stop)| stop.stop());
         for transfer in self.transfers() {
             streams.keys().for_each(|&stream| transfer.stream_lost(stream));
@@ -249,6 +268,11 @@ impl Session {
             self.owner.on_link_lost(&session, &why);
         }
     }
+}
+
+/// Why a link ended that the peer does not use any more.
+fn replaced() -> Failure {
+    Failure::new(FailureKind::Connection, "transfer", "another link took its place")
 }
 
 #[cfg(test)]
@@ -273,7 +297,7 @@ pub(super) mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
-    use thalweg_wire::message::{SourceTotals, Terms, Until};
+    use thalweg_wire::message::{Reply, SourceTotals, Terms, Until};
     use thalweg_wire::{Digest, EntryId, RelativePath};
 
     struct Nobody;
@@ -328,6 +352,58 @@ pub(super) mod tests {
         drop(gate);
         ending.join().unwrap();
         assert!(session.lost_since().is_some());
+    }
+
+    /// What nobody takes who does not read.
+    fn say_much(session: &Session, messages: usize) {
+        for _ in 0..messages {
+            let reply = Reply::Bytes(vec![7; 1 << 20]);
+            session.say(Message::Reply { number: 1, reply }).unwrap();
+        }
+    }
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let until = Instant::now() + LONG;
+        while !is_so() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Each had a thread, a socket and what was queued for its peer, for as long as that might have taken it.
+    #[test]
+    fn links_that_were_replaced_do_not_stay_though_nobody_reads_what_was_said_on_them() {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let mut peers_that_do_not_read = Vec::new();
+        for _ in 0..64 {
+            let (ours, theirs) = connected(unix_pair());
+            peers_that_do_not_read.push(theirs);
+            match session.attach_control(ours) {
+                Ok(()) => say_much(&session, 4),
+                // Those before it are through in a moment.
+                Err(failure) => assert_eq!(failure.kind, FailureKind::Busy, "{failure}"),
+            }
+            assert!(session.links.load(Ordering::Acquire) <= LINKS_MAX);
+            assert!(session.held_bytes() < 5 << 20, "what was queued for others is kept");
+        }
+        until("all but one end", || session.links.load(Ordering::Acquire) == 1);
+        session.close(Some(Failure::new(FailureKind::Stopped, "test", "it is over")));
+        assert!(session.has_links() && session.held_bytes() <= limits::MESSAGE_BYTES_MAX);
+        session.end_link();
+        until("that of a session that was closed ends too", || !session.has_links());
+    }
+
+    #[test]
+    fn nothing_of_what_is_queued_is_kept_for_a_peer_that_said_goodbye() {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let (ours, mut theirs) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        say_much(&session, 8);
+        assert!(session.held_bytes() > 4 << 20);
+        theirs.write_all(&Message::Goodbye(None).encode().unwrap(), LONG).unwrap();
+        until("it goes on", || session.is_put_away());
+        assert!(session.held_bytes() < 1 << 20);
+        session.end_link();
     }
 
     /// Has said its last word.

@@ -61,6 +61,11 @@ impl Deletion {
         }
     }
 
+    /// Memory of what says which names stay.
+    pub(super) fn protect_bytes(&self) -> usize {
+        self.protect.bytes()
+    }
+
     /// Whether this name stays, whatever the source has.
     pub(super) fn is_protected(&self, path: &RelativePath, is_dir: bool) -> bool {
         !self.protect.decide(path, is_dir).included
