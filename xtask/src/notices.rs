@@ -182,7 +182,9 @@ mod tests {
     fn what_is_given_away_has_a_text_of_everything_in_it() {
         assert_eq!(lacking().unwrap(), Vec::<String>::new());
         let text = text().unwrap();
-        for part in ["- rustls ", "- aws-lc-sys ", "- pyo3 ", "- zstd-sys ", "- Arimo ", "SIL OPEN FONT LICENSE"] {
+        for part in
+            ["- rustls ", "- aws-lc-sys ", "- pyo3 ", "- zstd-sys ", "- Arimo ", "SIL OPEN FONT LICENSE"]
+        {
             assert!(text.contains(part), "{part}");
         }
         for not in ["- thalweg", "- proptest ", "- serde_derive ", "GNU GENERAL PUBLIC LICENSE\n"] {
@@ -201,7 +203,8 @@ mod tests {
             }
         }
         let root = checkout::root();
-        let listed: Vec<_> = EMBEDDED.iter().map(|(.., path)| root.join(path).parent().unwrap().to_owned()).collect();
+        let listed: Vec<_> =
+            EMBEDDED.iter().map(|(.., path)| root.join(path).parent().unwrap().to_owned()).collect();
         assert!(!folders.is_empty() && folders.iter().all(|folder| listed.contains(folder)), "{folders:?}");
     }
 
@@ -211,7 +214,13 @@ mod tests {
         let package = |name: &str, licence: &str| {
             let directory = directory.path().join(name);
             std::fs::create_dir_all(&directory).unwrap();
-            Linked { name: name.into(), version: "1.0.0".into(), licence: licence.into(), directory, file: None }
+            Linked {
+                name: name.into(),
+                version: "1.0.0".into(),
+                licence: licence.into(),
+                directory,
+                file: None,
+            }
         };
         let (a, b) = (package("a", "MIT"), package("b", "MIT OR Apache-2.0"));
         std::fs::write(a.directory.join("LICENSE"), "Permission of A").unwrap();

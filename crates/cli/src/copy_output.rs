@@ -134,13 +134,13 @@ impl Teller {
     /// The copy with this number has nobody asked for a password any more: it has begun, or ended without that. With the
     /// last of those that were awaited the command has begun, as a job.
     fn begun(&self, number: usize, has_begun: bool) {
-        let (is_new, is_job_begun) = match lock(&self.undrawn).as_mut() {
-            Some(undrawn) if undrawn.awaited.remove(&number) => {
-                undrawn.has_begun |= has_begun;
-                (true, undrawn.has_begun && undrawn.awaited.is_empty())
-            }
-            _ => (false, false),
-        };
+        let (mut is_new, mut is_job_begun) = (false, false);
+        if let Some(undrawn) = lock(&self.undrawn).as_mut()
+            && undrawn.awaited.remove(&number)
+        {
+            undrawn.has_begun |= has_begun;
+            (is_new, is_job_begun) = (true, undrawn.has_begun && undrawn.awaited.is_empty());
+        }
         if is_job_begun {
             begun::tell();
         }

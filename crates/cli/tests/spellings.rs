@@ -62,9 +62,7 @@ fn a_file_whose_name_has_a_colon_is_told_how_it_is_written() {
     let name = "run_2026-01-01T12:00:00.h5";
     std::fs::write(scratch.path(name), b"content").unwrap();
     let written = format!("./{name}");
-    for (words, code) in
-        [(&["cp", "-e", "false", name, "to"][..], 3), (&["cp", "file", name, "to/"], 1)]
-    {
+    for (words, code) in [(&["cp", "-e", "false", name, "to"][..], 3), (&["cp", "file", name, "to/"], 1)] {
         let out = run(&scratch, words);
         assert_eq!(out.status.code(), Some(code), "{}", told(&out));
         let is_told = told(&out).contains(&format!("a file of this name is here: write {written}"));

@@ -217,7 +217,9 @@ mod tests {
         let told = said(FailureKind::Permission, Reason::NotTrusted);
         assert!(told.contains("--ticket") && told.contains("THALWEG_TICKET"), "{told}");
         // Not found, where the home is no directory.
-        for kind in [FailureKind::Permission, FailureKind::Space, FailureKind::NotFound, FailureKind::Conflict] {
+        for kind in
+            [FailureKind::Permission, FailureKind::Space, FailureKind::NotFound, FailureKind::Conflict]
+        {
             let told = said(kind, Reason::NoState);
             for word in ["--state", "THALWEG_STATE", "XDG_STATE_HOME"] {
                 assert!(told.contains(word), "{told}");

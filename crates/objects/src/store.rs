@@ -28,8 +28,8 @@ use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
 use url::Url;
 
-pub(crate) use listing::is_any;
 pub use listing::UploadsFrom;
+pub(crate) use listing::is_any;
 pub use removing::Removed;
 
 mod about;

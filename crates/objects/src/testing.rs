@@ -638,7 +638,8 @@ impl State {
     fn list_uploads(&self, asked: &Asked) -> Reply {
         let of = |name: &str| asked.query.get(name).map_or("", String::as_str);
         let (prefix, after) = (of("prefix"), (of("key-marker"), of("upload-id-marker")));
-        let mut all: Vec<_> = self.uploads.iter().map(|(id, pending)| (&*pending.key, &**id, pending)).collect();
+        let mut all: Vec<_> =
+            self.uploads.iter().map(|(id, pending)| (&*pending.key, &**id, pending)).collect();
         all.retain(|(key, id, _)| key.starts_with(prefix) && (*key, *id) > after);
         all.sort_unstable_by_key(|(key, id, _)| (*key, *id));
         let more = all.len() > self.page_keys;

@@ -13,12 +13,12 @@ use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use places::OpenPlaces;
-use taken::{TakenSessions, TakenStreams};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
+use taken::{TakenSessions, TakenStreams};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{

@@ -24,7 +24,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::{self, Session};
 use thalweg_wire::hello::SessionId;
 use thalweg_wire::limits;
-use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
+use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken};
 
 /// A slot is kept for so long after its client was last heard of it. Clients say it thrice in that time.
 pub const LEASE: Duration = Duration::from_secs(15);
@@ -112,9 +112,9 @@ impl Slots {
                 let admit = |calendar: &Calendar, at| calendar.admit(&wish, at);
                 self.take(asker, instead, now, admit).map(|slot| Some(Reply::Slot(slot)))
             }
-            SlotAsk::Keep(id) => {
-                self.in_book(now, |book, at| book.keep(asker, &id, now, at)).map(|slot| Some(Reply::Slot(slot)))
-            }
+            SlotAsk::Keep(id) => self
+                .in_book(now, |book, at| book.keep(asker, &id, now, at))
+                .map(|slot| Some(Reply::Slot(slot))),
             SlotAsk::Leave(id) => {
                 self.in_book(now, |book, _| book.leave(asker, &id));
                 Ok(None)
@@ -427,7 +427,7 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr};
     use thalweg_mover::link::Fingerprint;
-    use thalweg_wire::message::Rhythm;
+    use thalweg_wire::message::{Rhythm, SlotWish};
 
     fn client(number: u8) -> Origin {
         let address = Ipv4Addr::new(192, 0, 2, number);
@@ -560,7 +560,8 @@ mod tests {
         drop(book);
         // Who takes what was found each time, for ever, is not waited for.
         let full = |_: &Calendar, at| Calendar::new(125_000_000).admit(&wish(), at);
-        let refused = slots.take(Asker { origin: client(3), session: &[3; 16] }, None, now, full).unwrap_err();
+        let refused =
+            slots.take(Asker { origin: client(3), session: &[3; 16] }, None, now, full).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Busy);
         assert!(refused.cause.contains("ask again"), "{refused}");
         assert_eq!(slots.count(), 2);

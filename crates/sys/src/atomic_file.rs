@@ -213,9 +213,8 @@ fn sweep(dir: &Dir, name: &[u8]) {
 }
 
 fn is_own_file(dir: &Dir, name: &[u8]) -> bool {
-    dir.stat(name).is_ok_and(|there| {
-        there.kind == Kind::File && there.links == 1 && there.uid == user::effective_uid()
-    })
+    dir.stat(name)
+        .is_ok_and(|there| there.kind == Kind::File && there.links == 1 && there.uid == user::effective_uid())
 }
 
 /// The first and the last of the names that a file called `name` may have while it is written.

@@ -143,7 +143,8 @@ mod tests {
         let text =
             "[a](../SPEC.md), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
         assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
-        let published = |path: &str| broken_links(&page, &format!("[a]({}{path})", checkout::PUBLISHED)).len();
+        let published =
+            |path: &str| broken_links(&page, &format!("[a]({}{path})", checkout::PUBLISHED)).len();
         assert_eq!((published("bench/results"), published("bench/results/gone.jsonl")), (0, 1));
     }
 

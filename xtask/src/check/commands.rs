@@ -223,7 +223,14 @@ mod tests {
         assert_eq!(named[1], "cargo xtask check");
         assert_eq!(to_be_typed(page, CHORE).len(), 3);
         let wrong = no_chores(page);
-        let begins = ["demo --gone`", "bench`", "folklore`", "torture --magic`", "sim --seed x`", "bench --suite gone`"];
+        let begins = [
+            "demo --gone`",
+            "bench`",
+            "folklore`",
+            "torture --magic`",
+            "sim --seed x`",
+            "bench --suite gone`",
+        ];
         assert_eq!(wrong.len(), begins.len(), "{wrong:?}");
         for (wrong, begins) in wrong.iter().zip(begins) {
             assert!(wrong.starts_with(&format!("`{CHORE}{begins}: error: ")), "{wrong}");

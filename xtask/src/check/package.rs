@@ -95,12 +95,17 @@ fn misplaced(file: &Path, installed: &str) -> Option<String> {
 fn lost(page: &str, text: &str, installed: &BTreeSet<String>) -> Vec<String> {
     let is_there = |path: &str| {
         let below = format!("{path}/");
-        installed.contains(path) || installed.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below))
+        installed.contains(path)
+            || installed.range(below.clone()..).next().is_some_and(|next| next.starts_with(&below))
     };
-    let links = links::of(text).into_iter().filter(|link| !link.file.is_empty() && !link.file.contains("://"));
+    let links =
+        links::of(text).into_iter().filter(|link| !link.file.is_empty() && !link.file.contains("://"));
     let lost = links.filter(|link| !is_there(&led_to(page, &link.file)));
     lost.map(|link| {
-        format!("the Debian package has /{page}, whose line {} leads to {}, but not that", link.line, link.file)
+        format!(
+            "the Debian package has /{page}, whose line {} leads to {}, but not that",
+            link.line, link.file
+        )
     })
     .collect()
 }
@@ -163,7 +168,10 @@ mod tests {
         let lost = |text: &str| lost("usr/share/doc/thalweg/docs/guide/b.md", text, &installed).len();
         assert_eq!(lost("[a](../a.md#x) [b](https://c.d) [e](#f)\n[g](../../examples/run/run.py)"), 0);
         assert_eq!(lost("[a](../../examples/run) [b](../../examples/)"), 0);
-        assert_eq!(lost("[a](../../bench/results/a.jsonl) [b](../../../thalweg/docs/c.md) [d](../../exam)"), 3);
+        assert_eq!(
+            lost("[a](../../bench/results/a.jsonl) [b](../../../thalweg/docs/c.md) [d](../../exam)"),
+            3
+        );
     }
 
     #[test]

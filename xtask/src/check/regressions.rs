@@ -22,7 +22,9 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
         }
         for seeds in dead_below(&below)? {
             let place = seeds.strip_prefix(checkout::root()).unwrap_or(&seeds).display();
-            breaches.push(format!("{place} has no property: proptest does not look there, move it to where it does"));
+            breaches.push(format!(
+                "{place} has no property: proptest does not look there, move it to where it does"
+            ));
         }
     }
     Ok(())

@@ -28,7 +28,8 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     }
     for (name, commit) in commits {
         if let Some(commit) = commit.filter(|commit| !is_in_history(commit)) {
-            breaches.push(format!("{RESULTS}/{name} was measured with {commit}, which is not in the history"));
+            breaches
+                .push(format!("{RESULTS}/{name} was measured with {commit}, which is not in the history"));
         }
     }
     Ok(())
@@ -61,7 +62,9 @@ fn without_commit(commits: &BTreeMap<String, Option<String>>, excepted: &[&str])
     let is_needed = |name: &str| commits.get(name).is_some_and(Option::is_none);
     let idle = excepted.iter().filter(|name| !is_needed(name));
     let idle = idle.map(|name| {
-        format!("{RESULTS}/{name} names a commit, or is not there: take it off the exceptions (WITHOUT_COMMIT)")
+        format!(
+            "{RESULTS}/{name} names a commit, or is not there: take it off the exceptions (WITHOUT_COMMIT)"
+        )
     });
     silent.chain(idle).collect()
 }
@@ -90,16 +93,21 @@ mod tests {
     fn a_result_without_a_commit_is_a_breach_and_an_exception_that_is_not_needed_too() {
         let result = |name: &str, commit: Option<&str>| (name.to_owned(), commit.map(str::to_owned));
         let told = |excepted: &[&str]| {
-            let commits =
-                BTreeMap::from([result("old.jsonl", None), result("new.jsonl", Some("443a681"))]);
+            let commits = BTreeMap::from([result("old.jsonl", None), result("new.jsonl", Some("443a681"))]);
             without_commit(&commits, excepted)
         };
         assert_eq!(told(&["old.jsonl"]), Vec::<String>::new());
         let silent = told(&[]);
-        assert!(silent.len() == 1 && silent[0].starts_with("bench/results/old.jsonl does not say"), "{silent:?}");
+        assert!(
+            silent.len() == 1 && silent[0].starts_with("bench/results/old.jsonl does not say"),
+            "{silent:?}"
+        );
         for idle in ["new.jsonl", "gone.jsonl"] {
             let told = told(&["old.jsonl", idle]);
-            assert!(told.len() == 1 && told[0].starts_with(&format!("bench/results/{idle} names")), "{told:?}");
+            assert!(
+                told.len() == 1 && told[0].starts_with(&format!("bench/results/{idle} names")),
+                "{told:?}"
+            );
         }
     }
 

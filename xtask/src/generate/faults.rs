@@ -174,7 +174,8 @@ fn too_few(row: &Value, each: u64) -> Result<Option<String>> {
     let counted: u64 = targets.iter().map(|(_, struck)| struck.counted).sum();
     let planned = each * targets.len() as u64;
     let is_enough = counted as f64 >= planned as f64 * (1.0 - SEEN_OTHERWISE) || made >= 2 * planned;
-    Ok((!is_enough).then(|| format!("{}: {counted} strikes that count, now {planned}", text_of(&row["kind"]))))
+    Ok((!is_enough)
+        .then(|| format!("{}: {counted} strikes that count, now {planned}", text_of(&row["kind"]))))
 }
 
 fn text_of(value: &Value) -> &str {

@@ -89,7 +89,8 @@ pub fn counted(text: &str) -> Option<String> {
     let unsure = some(text.matches(tell::UNSURE).count(), "not sure");
     let (unknown, nothing) = (some(unknown, "not measured"), some(nothing, "not shown"));
     let undecided = some(undecided, "without a verdict");
-    (goals > 0).then(|| format!("{met} of {goals}{unsure}{undecided}{unknown}{nothing} | {}", missed.join(", ")))
+    (goals > 0)
+        .then(|| format!("{met} of {goals}{unsure}{undecided}{unknown}{nothing} | {}", missed.join(", ")))
 }
 
 /// The day in the line that says where a result comes from; other lines have none.

@@ -86,12 +86,16 @@ mod tests {
         let of_large = [("thalweg daemon", 1.0), ("rsync daemon", 3.0), ("tar socket", 2.0)];
         let samples = of_large.map(|(tool, wall_s)| of("large", tool, wall_s)).into();
         let told = large::in_short(&Results { samples, ..Results::default() });
-        let best = "2.00 × as fast as tar socket, the best that does not encrypt (of rsync daemon, tar socket).";
+        let best =
+            "2.00 × as fast as tar socket, the best that does not encrypt (of rsync daemon, tar socket).";
         assert!(told.contains(best), "{told}");
         let of_small = [("thalweg daemon", 1.0), ("bare loop", 0.5), ("tar ssh", 2.0), ("rsync ssh", 4.0)];
         let samples = of_small.map(|(tool, wall_s)| of("20,000 x 4 KiB", tool, wall_s)).into();
         let told = small::in_short(&Results { samples, ..Results::default() });
-        assert!(told.contains("0.500 × as long as by the best other tool that ran (tar ssh), 2.00 ×"), "{told}");
+        assert!(
+            told.contains("0.500 × as long as by the best other tool that ran (tar ssh), 2.00 ×"),
+            "{told}"
+        );
         assert!(told.contains("The other tools that ran: tar ssh, rsync ssh."), "{told}");
     }
 }

@@ -333,7 +333,11 @@ mod tests {
         assert_eq!(of(&[(4e9, 0.1), (9.6e9, 0.2), (25e9, 3.0)]), Some(9.6e9));
         let committed = results::all().unwrap();
         let path = committed.iter().find(|(_, results)| results.about.suite == "path").unwrap();
-        assert_eq!(widest_kept(&path.1), Some(RATE_KEPT_BITS_PER_S as f64), "crates/lab/src/testbed/presets.rs");
+        assert_eq!(
+            widest_kept(&path.1),
+            Some(RATE_KEPT_BITS_PER_S as f64),
+            "crates/lab/src/testbed/presets.rs"
+        );
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub fn packages(metadata: &Value, given_away: &[&str]) -> Result<Vec<Linked>> {
     let packages = by_id(&metadata["packages"]);
     let nodes = by_id(&metadata["resolve"]["nodes"]);
     let is_ours = |package: &Value| package["source"].is_null();
-    let is_first = |package: &Value| is_ours(package) && given_away.iter().any(|name| package["name"] == *name);
+    let is_first =
+        |package: &Value| is_ours(package) && given_away.iter().any(|name| package["name"] == *name);
     let mut open: Vec<&str> =
         packages.iter().filter(|(_, package)| is_first(package)).map(|(id, _)| *id).collect();
     ensure!(open.len() == given_away.len(), "`cargo metadata` has not all of {}", given_away.join(", "));

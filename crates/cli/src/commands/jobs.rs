@@ -42,7 +42,8 @@ pub fn jobs(args: &JobsArgs) -> Result<Exit> {
     let them = Them { state: &state, option: show::state_option(args.state.as_deref()), json: args.json };
     match &args.command {
         Some(JobsCommand::Log(_)) if args.json => {
-            let cause = "--json: a log is what the job said, as it said it; `jobs show --json` tells of the job";
+            let cause =
+                "--json: a log is what the job said, as it said it; `jobs show --json` tells of the job";
             Err(Failure::new(FailureKind::Usage, "read the command line", cause))
         }
         None => them.list(),
@@ -51,9 +52,7 @@ pub fn jobs(args: &JobsArgs) -> Result<Exit> {
         Some(JobsCommand::Wait(args)) => Ok(them.wait(args)),
         Some(JobsCommand::Stop(args)) => Ok(them.each(&args.jobs, |job| them.stop(job, args))),
         Some(JobsCommand::Resume(args)) if args.all => them.resume_all(),
-        Some(JobsCommand::Resume(args)) => {
-            Ok(them.each(&args.jobs, |job| them.resume(&them.find(job)?)))
-        }
+        Some(JobsCommand::Resume(args)) => Ok(them.each(&args.jobs, |job| them.resume(&them.find(job)?))),
         Some(JobsCommand::Forget(args)) => them.forget(args),
     }
 }
@@ -189,7 +188,10 @@ impl Them<'_> {
             if let Err(error) = jobs::ask_to_stop(&job.directory) {
                 // It stops all the same.
                 let why = of_io(error);
-                show::line(&format!("warning: `thalweg jobs resume --all{}` will resume it: {why}", self.option));
+                show::line(&format!(
+                    "warning: `thalweg jobs resume --all{}` will resume it: {why}",
+                    self.option
+                ));
             }
             if let Err(error) = keeper.terminate() {
                 // How it ends is not by this.

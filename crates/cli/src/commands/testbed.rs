@@ -531,10 +531,14 @@ mod tests {
     #[test]
     fn a_rate_that_was_not_measured_to_be_kept_is_warned_of() {
         let of = |options: &str| too_fast(&typed(options, &Paths::default()));
-        let wide = ["--preset metro", "--preset petabyte", "--preset streaming", "--rtt 1ms --back-rate 10Gbit/s"];
+        let wide =
+            ["--preset metro", "--preset petabyte", "--preset streaming", "--rtt 1ms --back-rate 10Gbit/s"];
         for options in wide {
             let warning = of(options).unwrap_or_else(|| panic!("{options}"));
-            assert!(warning.contains("not measured here above 9.60 Gbit/s; name a smaller --rate"), "{warning}");
+            assert!(
+                warning.contains("not measured here above 9.60 Gbit/s; name a smaller --rate"),
+                "{warning}"
+            );
             assert_eq!(warning.contains("bytes under way"), options.contains("--preset"), "{warning}");
         }
         // By hand: 10 ms at 100 Gbit/s, and 16 ms at 25 Gbit/s.

@@ -1,10 +1,10 @@
 //! State directories for which there is no room.
 
+use super::copy;
 use super::support::copies::LIMIT;
 use super::support::job::{Running, with};
 use super::support::volume::{Volume, can_mount};
 use super::support::{Scratch, assert_no_litter, assert_same, noise};
-use super::copy;
 use std::ffi::OsStr;
 
 #[test]
@@ -45,7 +45,8 @@ fn d1_a_state_directory_that_cannot_be_made_costs_no_copy_and_no_stream() {
     std::fs::write(&from, noise(1, 300_000)).unwrap();
     // In memory a directory needs no room, but an inode.
     let volume = Volume::in_memory(scratch.root(), "home", "size=1m,nr_inodes=8");
-    let is_full = (0..16).any(|number: u32| std::fs::write(volume.path.join(number.to_string()), "").is_err());
+    let is_full =
+        (0..16).any(|number: u32| std::fs::write(volume.path.join(number.to_string()), "").is_err());
     assert!(is_full);
     let state = volume.path.join("state/thalweg");
     let run = |words: &[&OsStr]| {
@@ -55,7 +56,13 @@ fn d1_a_state_directory_that_cannot_be_made_costs_no_copy_and_no_stream() {
     for (verb, name) in [("cp", "copy"), ("stream", "streamed")] {
         let to = scratch.path(name);
         let receipt = scratch.path(&format!("{name}.receipt"));
-        let words = [OsStr::new(verb), from.as_os_str(), to.as_os_str(), OsStr::new("--receipt"), receipt.as_os_str()];
+        let words = [
+            OsStr::new(verb),
+            from.as_os_str(),
+            to.as_os_str(),
+            OsStr::new("--receipt"),
+            receipt.as_os_str(),
+        ];
         let ran = run(&words).expect(0);
         assert_eq!(std::fs::read(&to).unwrap(), noise(1, 300_000));
         let warning = "warning: create the state directory failed: `";

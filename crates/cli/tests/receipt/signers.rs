@@ -118,7 +118,8 @@ fn a_receipt_of_some_of_a_tree_says_what_left_out_the_rest() {
     assert_eq!(words["names"]["digest"], digest.as_str(), "{words}");
     // Of the whole tree there is no such word.
     let (verified, shown, words) = told("whole", &[]);
-    for sentence in ["names were left out", "nothing but a list", "other file systems", "links were followed"] {
+    for sentence in ["names were left out", "nothing but a list", "other file systems", "links were followed"]
+    {
         assert!(!verified.contains(sentence) && !shown.contains(sentence), "{verified}{shown}");
     }
     for key in ["rules", "names", "one_file_system", "follow_links"] {

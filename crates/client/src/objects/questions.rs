@@ -252,12 +252,7 @@ impl Bucket {
     }
 
     /// Removes objects by their keys, and counts what is gone.
-    fn remove_keys(
-        &self,
-        keys: &[String],
-        count: &mut u64,
-        trouble: &mut dyn FnMut(Failure),
-    ) -> Result<()> {
+    fn remove_keys(&self, keys: &[String], count: &mut u64, trouble: &mut dyn FnMut(Failure)) -> Result<()> {
         let all = keys.len() as u64;
         let stay = self.store.remove(keys)?;
         *count += all.saturating_sub(stay.len() as u64);

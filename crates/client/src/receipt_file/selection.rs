@@ -35,7 +35,8 @@ impl Selected {
         let mut told = Map::new();
         if !selection.filter.is_empty() {
             let sign = |include: bool| if include { '+' } else { '-' };
-            let rules = selection.filter.iter().map(|rule| format!("{} {}", sign(rule.include), rule.pattern));
+            let rules =
+                selection.filter.iter().map(|rule| format!("{} {}", sign(rule.include), rule.pattern));
             told.insert(RULES.into(), of_rules(rules.collect()));
         }
         if !selection.only.is_empty() {
@@ -172,7 +173,8 @@ mod tests {
 
     #[test]
     fn of_more_rules_than_a_header_has_room_for_number_and_digest_are_told() {
-        let many: Vec<FilterRule> = (0..=RULES_MAX).map(|number| rule(false, &format!("*.{number}"))).collect();
+        let many: Vec<FilterRule> =
+            (0..=RULES_MAX).map(|number| rule(false, &format!("*.{number}"))).collect();
         let long = vec![rule(false, &"x".repeat(RULES_BYTES_MAX))];
         for (filter, told) in [(many, "by 257 rules (BLAKE3 "), (long, "by 1 rule (BLAKE3 ")] {
             let words = words_of(&Selection { filter, ..Selection::default() });

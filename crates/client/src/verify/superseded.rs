@@ -55,7 +55,8 @@ impl Superseded {
         let passes = shared.paths_max.div_ceil(paths_at_once);
         let mut superseded = Superseded { lines: Bits::new(seal.entries) };
         for pass in 0..passes {
-            superseded.find(receipt, seal, &|number| shared.has(number) && shared.pass(number, passes) == pass)?;
+            superseded
+                .find(receipt, seal, &|number| shared.has(number) && shared.pass(number, passes) == pass)?;
         }
         Ok(superseded)
     }
@@ -171,7 +172,8 @@ mod tests {
             .map(|name| line(1, &format!("file-{name}")))
             .chain((2..5).map(|bytes| line(bytes, "many")))
             .collect();
-        let second: Vec<String> = (0..100).filter(both).map(|name| line(9, &format!("file-{name}"))).collect();
+        let second: Vec<String> =
+            (0..100).filter(both).map(|name| line(9, &format!("file-{name}"))).collect();
         let [first, second] =
             [&first, &second].map(|lines| lines.iter().map(String::as_str).collect::<Vec<_>>());
         let path = scratch.path().join("receipt");

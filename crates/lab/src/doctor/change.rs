@@ -34,7 +34,9 @@ use super::wanted::{Rule, SYSCTLS, Sysctl, last, with_last};
 use files::{
     check_plain, make_parents, missing_above, of, read_if_there, unfinished, write_durably, write_setting,
 };
-use record::{Before, Change, RECORD, Record, What, is_left_to_them, is_theirs, keep, load, lock, save, shown};
+use record::{
+    Before, Change, RECORD, Record, What, is_left_to_them, is_theirs, keep, load, lock, save, shown,
+};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io;

@@ -147,11 +147,7 @@ impl Connection {
     /// # Errors
     /// `Permission` if the server is not the one trusted, `Connection` if it is silent, gone or slow, `Protocol` if it
     /// does not speak TLS 1.3 or ALPN `thalweg/1`.
-    pub fn connect(
-        fd: OwnedFd,
-        config: Arc<ClientConfig>,
-        deadline: Duration,
-    ) -> Result<Connection> {
+    pub fn connect(fd: OwnedFd, config: Arc<ClientConfig>, deadline: Duration) -> Result<Connection> {
         // rustls wants one. It is neither sent nor checked.
         let name = ServerName::try_from("server.invalid")
             .map_err(|error| Failure::new(FailureKind::Internal, HANDSHAKE, error))?;
@@ -788,7 +784,9 @@ fn other_cipher(theirs: hello::Cipher, ours: hello::Cipher) -> String {
         hello::Cipher::Tls => "tls",
     };
     let (theirs, ours) = (word(theirs), word(ours));
-    format!("the peer chose the cipher {theirs} where {ours} was asked for; `--cipher {theirs}` asks for that")
+    format!(
+        "the peer chose the cipher {theirs} where {ours} was asked for; `--cipher {theirs}` asks for that"
+    )
 }
 
 /// For both ends: which side to update.

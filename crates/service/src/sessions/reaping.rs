@@ -168,8 +168,8 @@ fn too_many(from: &[Option<IpAddr>], all: usize, of_each: usize) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{LIMIT, Stuck, cut_off};
     use super::super::CONCLUDE_LOOK;
+    use super::super::tests::{LIMIT, Stuck, cut_off};
     use super::*;
     use crate::export::{Export, Exports};
     use crate::tickets::{self, GRACE_S, Part, Reach, Record, Tickets};

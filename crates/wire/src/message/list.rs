@@ -182,9 +182,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMost<T> {
 mod tests {
     use super::super::{
         AckLevel, ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, ErrandTold, FilterRule,
-        FlowMark, FlowMessage, FrameFrom, FramePolicy, FrameRole, FrameTerms, FramesMessage, HasOf, LENGTH_BYTES,
-        Loss, LossReason, Measured, Message, Open, Place, ProducerId, ProducerStatus, Pull, Push, Question, Reply,
-        Request, Run, Slot, SlotTable, SlotTaken, Terms, TransferMessage as Say, TransferNumber, Vouch,
+        FlowMark, FlowMessage, FrameFrom, FramePolicy, FrameRole, FrameTerms, FramesMessage, HasOf,
+        LENGTH_BYTES, Loss, LossReason, Measured, Message, Open, Place, ProducerId, ProducerStatus, Pull,
+        Push, Question, Reply, Request, Run, Slot, SlotTable, SlotTaken, Terms, TransferMessage as Say,
+        TransferNumber, Vouch,
     };
     use super::*;
     use crate::account::{SideAccounts, StageAccount, StreamAccount};

@@ -125,12 +125,9 @@ fn tell(results: &Results) -> Result<String> {
     for (what, times, best) in best(results) {
         let goal = Goal::AtLeast(times);
         match best {
-            Some(Best { tool, times, .. }) => writeln!(
-                out,
-                "| {what} | {tool} | {} | {} |",
-                tell::shown(&times),
-                goal.verdict_of(&times)
-            )?,
+            Some(Best { tool, times, .. }) => {
+                writeln!(out, "| {what} | {tool} | {} | {} |", tell::shown(&times), goal.verdict_of(&times))?
+            }
             None => writeln!(out, "| {what} | none ran | | {} |", goal.verdict(f64::NAN))?,
         }
     }

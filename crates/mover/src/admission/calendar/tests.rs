@@ -107,9 +107,9 @@ fn what_is_given_back_is_there_for_the_next() {
     let first = calendar.hold(calendar.admit(&wish, 0).unwrap());
     assert!(calendar.admit(&wish, 0).is_err());
     let promise = calendar.release(first).unwrap();
-    assert!(calendar.admit(&wish, 0).is_ok());
-    calendar.restore(first, promise);
-    assert!(calendar.admit(&wish, 0).is_err());
+    assert!(calendar.admit(&wish, 0).is_ok() && calendar.has_room_for(&promise));
+    calendar.hold(promise);
+    assert!(calendar.admit(&wish, 0).is_err() && !calendar.has_room_for(&promise));
     assert_eq!(calendar.held().count(), 1);
 }
 

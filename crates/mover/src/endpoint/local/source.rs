@@ -664,7 +664,9 @@ mod tests {
             let root = |path: &str| SourceRoot { path: path.into(), contents: false, below: below() };
             let source = LocalSource::open(["a", "b", "c", "sub/d"].map(root).into(), options).unwrap();
             let [a, b, c, d] = &source.roots[..] else { panic!("four roots") };
-            assert!(Arc::ptr_eq(&a.dir, &b.dir) && Arc::ptr_eq(&a.dir, &c.dir) && !Arc::ptr_eq(&a.dir, &d.dir));
+            assert!(
+                Arc::ptr_eq(&a.dir, &b.dir) && Arc::ptr_eq(&a.dir, &c.dir) && !Arc::ptr_eq(&a.dir, &d.dir)
+            );
             let exports: Vec<_> = source.roots.iter().filter_map(|root| root.below.as_ref()).collect();
             assert_eq!(exports.len(), if follow_links { 4 } else { 0 });
             assert!(exports.iter().all(|export| Arc::ptr_eq(export, &a.dir)));

@@ -129,7 +129,10 @@ fn a_server_that_chooses_another_cipher_than_was_asked_for_is_left() {
     for (cipher, word) in [(Cipher::Tls, "tls"), (Cipher::Aes256Gcm, "aes256")] {
         let refused = connect(cipher).err().unwrap();
         assert_eq!(refused.kind, FailureKind::Protocol, "{refused}");
-        assert!(refused.cause.contains(&format!("the cipher aes128 where {word} was asked for")), "{refused}");
+        assert!(
+            refused.cause.contains(&format!("the cipher aes128 where {word} was asked for")),
+            "{refused}"
+        );
     }
 }
 

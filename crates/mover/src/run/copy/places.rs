@@ -103,8 +103,7 @@ impl Job<'_> {
         if self.wishes.selection.only.is_empty() {
             return Ok(());
         }
-        let cause =
-            "names of a list are not looked up there (--files-from): --include and --exclude choose";
+        let cause = "names of a list are not looked up there (--files-from): --include and --exclude choose";
         Err(Failure::new(FailureKind::Unsupported, "open", cause))
     }
 

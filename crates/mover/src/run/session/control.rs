@@ -196,7 +196,10 @@ impl Session {
             (early, state.closing.clone(), state.transfers.values().cloned().collect())
         };
         let closing = closing.map_or(0, |control| control.queued_bytes());
-        early + closing + self.queued_bytes() + transfers.iter().map(|transfer| transfer.held_bytes()).sum::<usize>()
+        early
+            + closing
+            + self.queued_bytes()
+            + transfers.iter().map(|transfer| transfer.held_bytes()).sum::<usize>()
     }
 
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {

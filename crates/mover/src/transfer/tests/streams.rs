@@ -87,7 +87,11 @@ fn streams_that_are_up_first_have_a_share_of_few_small_files_and_leave_the_rest_
     let until = begun + far / 2;
     let mut sender = with_small_files(Some(far), usize::MAX, 10);
     for stream in [0, 1] {
-        assert_eq!(send_pack(&mut sender, stream, begun).len(), 10 - usize::from(stream), "300 for 32 streams");
+        assert_eq!(
+            send_pack(&mut sender, stream, begun).len(),
+            10 - usize::from(stream),
+            "300 for 32 streams"
+        );
         assert_eq!(sender.next_work(stream, begun), Next::Wait(Some(until)));
     }
     // One comes, and has its share at once; an acknowledgement is nobody's leave to take more.

@@ -422,7 +422,10 @@ mod tests {
             "| bbr | 100ms | 0.941 | 0.900 [0.900–0.900] | – | 0.956 [0.956–0.956] | at least 0.9: met |";
         let (known, unknown) = (told(0.9), told(0.96));
         assert!(known.contains(met) && !known.contains("is known"), "{known}");
-        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: no verdict, 2 rounds, fewer than 3 |"), "{unknown}");
+        assert!(
+            unknown.contains("0.956 [0.956–0.956] | at least 0.9: no verdict, 2 rounds, fewer than 3 |"),
+            "{unknown}"
+        );
         assert!(unknown.contains("\nOf 1 of 3 copies no rate after the start is known"), "{unknown}");
     }
 

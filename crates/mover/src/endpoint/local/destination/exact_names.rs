@@ -69,7 +69,8 @@ impl LocalDestination {
         let at = self.final_path(path);
         let parent = at.split().map_or(&[][..], |(parent, _)| parent);
         let list = || place.dir.entries().map(|entries| entries.flatten().map(|entry| entry.name));
-        let has_it = self.exact_names.has(parent, name, list).map_err(|error| failed("list", path, &error))?;
+        let has_it =
+            self.exact_names.has(parent, name, list).map_err(|error| failed("list", path, &error))?;
         if has_it {
             return Ok(());
         }
