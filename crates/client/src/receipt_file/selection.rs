@@ -77,10 +77,11 @@ fn digested<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Value {
 
 /// What a header says of it. It is as it was signed, and may be of any form: what is none of ours is left out.
 pub(super) fn read(header: &Value) -> Map<String, Value> {
-    let is_asked = |value: &Value| value.as_bool().filter(|is_asked| *is_asked).map(Value::from);
-    let forms: [&dyn Fn(&Value) -> Option<Value>; 4] = [&read_digested, &read_digested, &is_asked, &is_asked];
-    let told = KEYS.into_iter().zip(forms);
-    told.filter_map(|(key, form)| Some((key.to_owned(), form(header.get(key)?)?))).collect()
+    let read = |key: &str| match key {
+        RULES | NAMES => read_digested(header.get(key)?),
+        _ => header.get(key)?.as_bool().filter(|is_asked| *is_asked).map(Value::from),
+    };
+    KEYS.into_iter().filter_map(|key| Some((key.to_owned(), read(key)?))).collect()
 }
 
 fn read_digested(value: &Value) -> Option<Value> {
