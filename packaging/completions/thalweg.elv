@@ -708,7 +708,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;jobs'= {
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
             cand show 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
@@ -723,7 +723,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --lines 'Lines of what it said last'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -732,7 +732,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -f 'Go on until the job is over'
             cand --follow 'Go on until the job is over'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -740,7 +740,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --timeout 'Wait for no longer (default: as long as it takes)'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -748,7 +748,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --timeout 'Wait for no longer; the job goes on stopping: what was written becomes durable first'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -756,7 +756,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --all 'All that were interrupted on this machine, as after it was started anew; not those that failed or were stopped'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -764,7 +764,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --older-than 'All that have been over for so long, for instance 30d'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
-            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout; not with log'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -842,7 +842,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;probe'= {
-            cand --seconds 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends'
+            cand --seconds 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, at most half as long again (24 s if less than 16 s was asked for), counted from when the far side was reached, so that transfers come to their ends'
             cand --svg 'Draw the basin into a file'
             cand --streams 'TCP connections (default: as a copy would choose)'
             cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'

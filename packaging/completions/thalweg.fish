@@ -567,7 +567,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l json -d 'The ans
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -f -a "show" -d 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_seen_subcommand_from show log wait stop resume forget help" -f -a "log" -d 'Print what a job said'
@@ -579,32 +579,32 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and not __fish_see
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -l lines -d 'Lines of what it said last' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -s f -l follow -d 'Go on until the job is over'
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from log" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -l timeout -d 'Wait for no longer (default: as long as it takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from wait" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -l timeout -d 'Wait for no longer; the job goes on stopping: what was written becomes durable first' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from stop" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -l all -d 'All that were interrupted on this machine, as after it was started anew; not those that failed or were stopped'
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -l older-than -d 'All that have been over for so long, for instance 30d' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -l json -d 'Each job that is told of as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -l json -d 'Each job that is told of as JSON, one a line, on stdout; not with log'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from forget" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
 complete -c thalweg -n "__fish_thalweg_using_subcommand jobs; and __fish_seen_subcommand_from help" -f -a "log" -d 'Print what a job said'
@@ -666,7 +666,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 4 -l ipv4 -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l seconds -d 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l seconds -d 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, at most half as long again (24 s if less than 16 s was asked for), counted from when the far side was reached, so that transfers come to their ends' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l svg -d 'Draw the basin into a file' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l streams -d 'TCP connections (default: as a copy would choose)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r

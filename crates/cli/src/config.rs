@@ -94,8 +94,8 @@ pub const OPTIONS: [&str; 55] = [
     "window",
 ];
 
-/// Those whose value is a file or a directory of this machine. Where a configuration has it, `~/` is the home directory,
-/// and what is relative is beside that file, for whoever reads it stands somewhere else each time.
+/// Those whose value is a file or a directory of this machine. Where a configuration has it, `~/` is the home
+/// directory, and what is relative is beside that file, for whoever reads it stands somewhere else each time.
 const FILES: [&str; 5] = ["issuers", "place-file", "state", "ticket", "ticket-file"];
 
 /// Options that have only the name of one of these, by the command that has them, or has commands that do: what they

@@ -131,8 +131,8 @@ impl Teller {
         self.json || self.verbose > 0 || self.dry_run || self.report.is_some()
     }
 
-    /// The copy with this number has nobody asked for a password any more: it has begun, or ended without that. With the
-    /// last of those that were awaited the command has begun, as a job.
+    /// The copy with this number has nobody asked for a password any more: it has begun, or ended without that. With
+    /// the last of those that were awaited the command has begun, as a job.
     fn begun(&self, number: usize, has_begun: bool) {
         let (mut is_new, mut is_job_begun) = (false, false);
         if let Some(undrawn) = lock(&self.undrawn).as_mut()

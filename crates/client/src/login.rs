@@ -450,12 +450,12 @@ impl TakenBack {
     }
 }
 
-/// The token of the first account that has one, and its issuer. A login that is over, or whose provider does not answer,
-/// keeps none from a good one.
+/// The token of the first account that has one, and its issuer. A login that is over, or whose provider does not
+/// answer, keeps none from a good one.
 ///
 /// # Errors
-/// If none has one, of the first that should have: rather of one that may have one again than of one that is over, since
-/// who waits for a token tries again then. `Stopped` at once.
+/// If none has one, of the first that should have: rather of one that may have one again than of one that is over,
+/// since who waits for a token tries again then. `Stopped` at once.
 pub(crate) fn first_token(accounts: &[Account]) -> Result<Option<(Token, &str)>> {
     let (mut failed, mut over) = (None, None);
     for account in accounts {

@@ -197,8 +197,9 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
-    /// An object of all that was signed beside the lines: `began`, `from` (a list), `to`, of a part `part`, and the keys
-    /// of a [`selection`] of the header, and what the footer says in words. Texts are as they were written, and may hold anything.
+    /// An object of all that was signed beside the lines: `began`, `from` (a list), `to`, of a part `part`, and the
+    /// keys of a [`selection`] of the header, and what the footer says in words. Texts are as they were written, and
+    /// may hold anything.
     pub words: Value,
 }
 

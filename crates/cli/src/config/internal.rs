@@ -1,6 +1,6 @@
 //! What processes go by that another thalweg started: the environment, and of files where the state is. Files are those
-//! of whoever types commands. One that somebody edits, or that is of a newer version, ends no job, no run of a watch and
-//! no far side.
+//! of whoever types commands. One that somebody edits, or that is of a newer version, ends no job, no run of a watch
+//! and no far side.
 
 use super::{File, command, is_absent, takes, text_of, usual_files};
 use crate::args;

@@ -1,8 +1,8 @@
 //! What the header says of which names were asked for. Names that were not are in no line and no total: without these
 //! words a receipt of some of the source could not be told from one of all of it.
 //!
-//! Not here: the part, which has a key of its own, and what the destination had (`--update`, `--ignore-existing`), which
-//! counts as skipped.
+//! Not here: the part, which has a key of its own, and what the destination had (`--update`, `--ignore-existing`),
+//! which counts as skipped.
 
 use serde_json::{Map, Value, json};
 use thalweg_mover::failure::counted;

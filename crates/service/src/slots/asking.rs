@@ -1,5 +1,5 @@
-//! Whose question for a slot is being answered: one of each client at a time. Windows are looked for in up to a tenth of
-//! a second of a processor, and who asks again and again shall not have more than one.
+//! Whose question for a slot is being answered: one of each client at a time. Windows are looked for in up to a tenth
+//! of a second of a processor, and who asks again and again shall not have more than one.
 
 use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -87,8 +87,8 @@ impl Job<'_> {
         }
     }
 
-    /// What is to be copied of a source that looks neither at the filter nor at the part: all that is made from a number
-    /// or a seed, too.
+    /// What is to be copied of a source that looks neither at the filter nor at the part: all that is made from a
+    /// number or a seed, too.
     fn chosen(&self, source: Arc<dyn Source>) -> Result<Arc<dyn Source>> {
         self.refuse_list()?;
         let selection = &self.wishes.selection;
