@@ -2,6 +2,7 @@
 
 use crate::store::{About, Head, If, Page, Part, Removed, Seen, Store, Upload, is_any};
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_mover::{Failure, Result};
 use thalweg_wire::{Evidence, Time};
 
@@ -15,6 +16,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn is_given_up(&self) -> bool;
     /// Another number each time that content got across.
     fn moved(&self) -> u64;
+    /// In what time it answered a request soonest; zero before it ever did.
+    fn answers_in(&self) -> Duration;
     /// One page of what is below `prefix`.
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
     /// Whether a key begins with `prefix`.
@@ -58,6 +61,10 @@ impl Bucket for Store {
 
     fn moved(&self) -> u64 {
         Store::moved(self)
+    }
+
+    fn answers_in(&self) -> Duration {
+        Store::answers_in(self)
     }
 
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {

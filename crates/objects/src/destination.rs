@@ -14,7 +14,7 @@
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`];
 //! - [`deletion`] removes at the end what the source lacks, if that is asked for.
 
-use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, THREADS_MAX, Threads};
+use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, THREADS_NEAR, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
 use self::deletion::Deletion;
@@ -23,7 +23,7 @@ use self::partial::ObjectPartial;
 use self::standing::Standing;
 use crate::bucket::{AnyBucket, Bucket};
 use crate::location::Location;
-use crate::store::{About, Removed, Seen, Store, Upload};
+use crate::store::{About, Removed, Seen, Store, Upload, requests_at_once};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -191,6 +191,16 @@ impl Shared {
     }
 
     /// Memory for so many bytes, when there is some.
+    /// Has a job done by a thread that hands something over, soon.
+    fn give(&self, job: bounds::Job) {
+        self.threads.give(self.requests_at_once(), job);
+    }
+
+    /// Requests that write, at once.
+    fn requests_at_once(&self) -> usize {
+        requests_at_once(self.bucket.answers_in(), THREADS_NEAR)
+    }
+
     fn permit(&self, bytes: u64) -> Result<Permit> {
         let (mut steps, mut stepped) = (self.steps(), Duration::ZERO);
         self.budget.take(bytes, |waited| {
@@ -424,7 +434,7 @@ impl ObjectDestination {
                 Err(failure) => staged[at] = Some(Err(failure)),
                 Ok((put, permit)) => {
                     let (tells, content) = (tells.clone(), file.content.to_vec());
-                    self.shared.threads.give(Box::new(move || {
+                    self.shared.give(Box::new(move || {
                         let result = put(&content);
                         drop((content, permit));
                         let _ = tells.send((at, result));
@@ -811,7 +821,7 @@ impl Destination for ObjectDestination {
     }
 
     fn finishes_at_once(&self) -> usize {
-        THREADS_MAX
+        self.shared.requests_at_once()
     }
 
     fn reads_on(&self) -> Option<Instant> {

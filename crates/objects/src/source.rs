@@ -15,7 +15,7 @@
 use self::known::{Content, Known, Room, Taken};
 use crate::bucket::{AnyBucket, evidence_of};
 use crate::location::{Location, why_no_path};
-use crate::store::{About, Head, Listed, Removed, Seen, Store};
+use crate::store::{About, Head, Listed, Removed, Seen, Store, requests_at_once};
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +45,9 @@ const LOOK: &str = "look at the object";
 const READ: &str = "read the object";
 const GONE: &str = "no object has this key any more";
 
-/// Objects looked at, at once: one look takes a round trip.
-const LOOKS_AT_ONCE: usize = 32;
+/// Objects looked at, at once, of a bucket that is near: one look takes a round trip. More where it is far:
+/// [`requests_at_once`].
+const LOOKS_NEAR: usize = 32;
 /// Looks that wait for one before them, or for whoever takes what was found: one may take as long as many others.
 const LOOKS_AHEAD: usize = 1024;
 /// Content up to this length comes with the look at an object: a segment of whatever size holds it.
@@ -306,7 +307,10 @@ impl ObjectSource {
                 }
                 let ask = Ask { listed, tell };
                 let takes_a_request = !self.options.server_times || is_archived(&ask.listed.seen);
-                if takes_a_request && threads < LOOKS_AT_ONCE && !is_last {
+                if takes_a_request
+                    && !is_last
+                    && threads < requests_at_once(self.bucket.answers_in(), LOOKS_NEAR)
+                {
                     let (asked, is_over) = (asked.clone(), is_over.clone());
                     let work = move || self.look_each(&asked, &is_over);
                     // Where there are no more to be had, it is those.

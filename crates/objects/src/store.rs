@@ -28,6 +28,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
 use url::Url;
 
+pub(crate) use at_once::requests_at_once;
 pub use listing::UploadsFrom;
 pub(crate) use listing::is_any;
 pub use removing::Removed;
@@ -35,6 +36,8 @@ pub use removing::Removed;
 mod about;
 
 mod asking;
+
+mod at_once;
 
 mod listing;
 
@@ -186,6 +189,8 @@ pub struct Store {
     answered: AtomicBool,
     /// Answers other than that it is busy or fails: who hears of no more of them knows that all of it does.
     sound_answers: AtomicU64,
+    /// In what time it answered soonest, in ns; `u64::MAX` before it ever did.
+    soonest_ns: AtomicU64,
     /// Why it was given up.
     lost: Mutex<Option<Failure>>,
     /// Nobody waits for it any more.
@@ -249,6 +254,7 @@ impl Store {
             skew_seconds: AtomicI64::new(0),
             answered: AtomicBool::new(false),
             sound_answers: AtomicU64::new(0),
+            soonest_ns: AtomicU64::new(u64::MAX),
             lost: Mutex::default(),
             is_given_up: AtomicBool::new(false),
             worn: Mutex::default(),

@@ -6,6 +6,7 @@ use crate::store::{About, Head, If, Listed, Page, Part, Removed, Seen, Upload};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::Time;
@@ -191,6 +192,10 @@ impl Bucket for Memory {
 
     fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
+    }
+
+    fn answers_in(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn moved(&self) -> u64 {

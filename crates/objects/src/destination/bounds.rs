@@ -10,8 +10,9 @@ use thalweg_mover::run::thread;
 
 /// Parts and objects in memory, gathered or under way: 32 parts of the usual 16 MiB.
 pub(super) const MEMORY_BYTES_MAX: u64 = 512 << 20;
-/// Requests that write, at once: one connection each.
-pub(super) const THREADS_MAX: usize = 16;
+/// Requests that write, at once, to a bucket that is near: one connection each. More where it is far:
+/// [`requests_at_once`](crate::store::requests_at_once).
+pub(super) const THREADS_NEAR: usize = 16;
 /// So much longer than a request is made again, who waits for the store waits for it to take something: why a request
 /// failed says more than that nothing was taken.
 pub(super) const STALL_MORE: Duration = Duration::from_secs(300);
@@ -114,15 +115,16 @@ struct Queue {
 }
 
 impl Threads {
-    /// Has a job done soon; by the caller where there are no threads to be had. After the end it is dropped.
-    pub(super) fn give(self: &Arc<Self>, job: Job) {
+    /// Has a job done soon, by at most so many threads; by the caller where there are none to be had. After the end it
+    /// is dropped.
+    pub(super) fn give(self: &Arc<Self>, threads_max: usize, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.is_closed {
             drop(queue);
             return;
         }
         queue.jobs.push_back(job);
-        let starts = queue.idle < queue.jobs.len() && queue.threads < THREADS_MAX;
+        let starts = queue.idle < queue.jobs.len() && queue.threads < threads_max;
         queue.threads += usize::from(starts);
         drop(queue);
         self.wakes.notify_one();

@@ -343,7 +343,7 @@ impl ObjectDestination {
         notes.give_up(number);
         drop(notes);
         let shared = self.shared.clone();
-        self.shared.threads.give(Box::new(move || match abort(&*shared.bucket, &noted.upload()) {
+        self.shared.give(Box::new(move || match abort(&*shared.bucket, &noted.upload()) {
             Ok(()) => lock(&shared.notes).end(number),
             Err(failure) => tracing::warn!(%failure, "an upload is left in the store for now"),
         }));

@@ -13,8 +13,8 @@
 //! counted and once to be removed.
 
 use super::ObjectDestination;
-use super::bounds::THREADS_MAX;
 use crate::bucket::version_of;
+use crate::http::REQUESTS_MAX;
 use crate::location::why_no_path;
 use crate::store::{Listed, Removed, Seen};
 use std::io;
@@ -36,7 +36,7 @@ use thalweg_wire::message::FilterRule;
 use thalweg_wire::{Entry, Evidence, Kind, RelativePath};
 
 /// Objects that are removed together: each thread has some.
-const BATCH: usize = 8 * THREADS_MAX;
+const BATCH: usize = 2 * REQUESTS_MAX;
 /// What could not be removed is told one by one up to here; the others as a number.
 const TOLD_MAX: usize = 1000;
 
@@ -412,7 +412,7 @@ impl<'a> Sweep<'a> {
             Some(lost) => Err(lost),
             None => bucket.remove(&listed.key, &listed.seen),
         };
-        let removed = at_once("delete", THREADS_MAX, &batch, remove);
+        let removed = at_once("delete", destination.shared.requests_at_once(), &batch, remove);
         let lost = bucket.lost();
         for (listed, removed) in batch.into_iter().zip(removed) {
             let failure = match removed {

@@ -161,7 +161,11 @@ impl Store {
                 }
             };
             let at = self.now_seconds().saturating_add(self.skew_seconds.load(Ordering::Relaxed));
+            let sent = Instant::now();
             let heard = self.hear(wish, credentials.as_deref(), at, asks_first)?;
+            if heard.is_ok() {
+                self.answered_in(sent.elapsed());
+            }
             let took = begun.elapsed();
             let (told, refused) = match heard {
                 Ok(Heard::Success(got)) => {
