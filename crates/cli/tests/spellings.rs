@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use support::{Scratch, finish};
@@ -62,7 +63,12 @@ fn a_file_whose_name_has_a_colon_is_told_how_it_is_written() {
     let name = "run_2026-01-01T12:00:00.h5";
     std::fs::write(scratch.path(name), b"content").unwrap();
     let written = format!("./{name}");
-    for (words, code) in [(&["cp", "-e", "false", name, "to"][..], 3), (&["cp", "file", name, "to/"], 1)] {
+    // What ssh says where there is no such host.
+    let ssh = scratch.path("no-such-host");
+    std::fs::write(&ssh, "#!/bin/sh\nexit 255\n").unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let ssh = ssh.display().to_string();
+    for (words, code) in [(&["cp", "-e", &ssh, name, "to"][..], 3), (&["cp", "file", name, "to/"], 1)] {
         let out = run(&scratch, words);
         assert_eq!(out.status.code(), Some(code), "{}", told(&out));
         let is_told = told(&out).contains(&format!("a file of this name is here: write {written}"));

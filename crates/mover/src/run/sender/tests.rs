@@ -75,7 +75,8 @@ impl Outlet for Cut {
 
 /// A sender of two small files that wait to be wanted.
 fn run(terms: &Terms) -> Arc<SendRun> {
-    run_of(2, terms, Limits::for_path(terms, None))
+    // No other streams are to come.
+    run_of(2, terms, Limits::for_path(terms, Some(Duration::ZERO)))
 }
 
 fn run_of(files: u64, terms: &Terms, limits: Limits) -> Arc<SendRun> {

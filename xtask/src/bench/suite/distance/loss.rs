@@ -393,7 +393,7 @@ mod tests {
         assert!(row("| cubic | 20ms |").ends_with("| – | 1.00 | 2.00 |"), "{told}");
         assert!(row("| cubic | 100ms |").ends_with("| – | not recorded | – |"), "{told}");
         assert!(row("| reno | 20ms |").ends_with("| – | not measured | not measured |"), "{told}");
-        let both = "not measured. The path's own CPU-s/GB: 3.00 with thalweg, not recorded with iperf3.";
+        let both = "fewer than 3. The path's own CPU-s/GB: 3.00 with thalweg, not recorded with iperf3.";
         assert!(row("With cubic at 20ms").ends_with(both), "{told}");
         for table in told.split("\n\n").filter(|part| part.starts_with('|')) {
             let columns = |row: &str| row.matches('|').count();
