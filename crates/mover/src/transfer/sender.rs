@@ -141,8 +141,9 @@ impl Limits {
                 Some(rtt) if rtt < NEAR_RTT => 0,
                 _ => defaults.streams_to_come,
             },
-            // Dialled side by side, they are apart by what the processors take for their handshakes.
-            come_within: rtt.map_or(COME_WITHIN_MAX, |rtt| (rtt / 2).min(COME_WITHIN_MAX)),
+            // Dialled side by side, they are apart by what the processors take for their handshakes; what the first one
+            // has sent is not acknowledged before.
+            come_within: rtt.map_or(COME_WITHIN_MAX, |rtt| rtt.min(COME_WITHIN_MAX)),
             concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
             depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
             ..defaults
@@ -153,7 +154,7 @@ impl Limits {
 /// Content of a pack, at most: more than half the second-level cache is no gain (docs/measurements.md, segments).
 const PACK_BYTES: u32 = 512 << 10;
 /// For so long at most a short queue of small files is left to streams that may still come.
-const COME_WITHIN_MAX: Duration = Duration::from_millis(200);
+const COME_WITHIN_MAX: Duration = Duration::from_millis(500);
 /// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its
 /// files. docs/measurements.md, entries in flight.
 const ENTRIES_NEAR: u64 = 32 << 10;

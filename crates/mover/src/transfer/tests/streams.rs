@@ -84,7 +84,7 @@ fn send_pack(sender: &mut Sender, stream: u16, now: Duration) -> Vec<EntryId> {
 #[test]
 fn streams_that_are_up_first_have_a_share_of_few_small_files_and_leave_the_rest_to_those_that_come() {
     let (far, begun) = (Duration::from_millis(100), Duration::from_secs(7));
-    let until = begun + far / 2;
+    let until = begun + far;
     let mut sender = with_small_files(Some(far), usize::MAX, 10);
     for stream in [0, 1] {
         assert_eq!(send_pack(&mut sender, stream, begun).len(), 10, "300 for 32 streams");
@@ -122,7 +122,7 @@ fn small_files_are_left_to_nobody_where_no_more_streams_come_or_there_are_enough
     sender.hear(Say::Want((first..first + count).map(|id| (EntryId(id), Want::Whole)).collect())).unwrap();
     assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 512);
     assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 512);
-    assert_eq!(sender.next_work(0, Duration::ZERO), Next::Wait(Some(far / 2)), "what is left is less");
+    assert_eq!(sender.next_work(0, Duration::ZERO), Next::Wait(Some(far)), "what is left is less");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn on_a_new_link_streams_are_waited_for_again() {
     sender.hear(Say::Want(wants)).unwrap();
     let now = Duration::from_secs(1);
     assert_eq!(send_pack(&mut sender, 0, now).len(), 10);
-    assert_eq!(sender.next_work(0, now), Next::Wait(Some(now + far / 2)));
+    assert_eq!(sender.next_work(0, now), Next::Wait(Some(now + far)));
 }
 
 #[test]
