@@ -53,6 +53,9 @@ pub struct Bucket {
     is_behind_stage: bool,
 }
 
+/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
+const STREAMS: u16 = 16;
+
 /// What is not a name in the place of what was meant: no store takes it.
 const NO_KEY: char = '\0';
 
@@ -107,7 +110,7 @@ impl Bucket {
         let (name, way) = (self.name(), self.store.name());
         let chunk_bytes = Some(chunk_bytes);
         let tops = vec![self.top()];
-        let (keeps, streams, give_up) = (None, self.store.streams(), Some(gives_up(slice::from_ref(self))));
+        let (keeps, streams, give_up) = (None, STREAMS, Some(gives_up(slice::from_ref(self))));
         Ok(GivenSource { open, chooses: false, name, way, keeps, streams, chunk_bytes, tops, give_up })
     }
 
@@ -193,7 +196,7 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
         name: format!("{SCHEME}{}", blake3::hash(&names.join(&0)).to_hex()).into_bytes(),
         way: ways.join(" "),
         keeps: nested(buckets),
-        streams: buckets.iter().map(|bucket| bucket.store.streams()).max().unwrap_or(1),
+        streams: STREAMS,
         chunk_bytes: Some(chunk_bytes),
         tops: buckets.iter().map(Bucket::top).collect(),
         give_up: Some(gives_up(buckets)),

@@ -191,14 +191,9 @@ impl Shared {
     }
 
     /// Memory for so many bytes, when there is some.
-    /// Has a job done by a thread that hands something over, soon.
-    fn give(&self, job: bounds::Job) {
-        self.threads.give(self.requests_at_once(), job);
-    }
-
-    /// Requests that write, at once.
-    fn requests_at_once(&self) -> usize {
-        requests_at_once(self.bucket.answers_in(), THREADS_NEAR)
+    /// Requests that write, at once, with so many bytes of content each.
+    fn requests_at_once(&self, bytes: u64) -> usize {
+        requests_at_once(self.bucket.answers_in(), bytes, THREADS_NEAR)
     }
 
     fn permit(&self, bytes: u64) -> Result<Permit> {
@@ -294,7 +289,7 @@ impl ObjectDestination {
             bucket: bucket.clone(),
             chunk_bytes: terms.chunk_bytes,
             budget,
-            threads: Arc::default(),
+            threads: Threads::new(bucket.clone()),
             notes: Mutex::new(notes),
             partials: Mutex::default(),
             conditions: Conditions::default(),
@@ -434,11 +429,15 @@ impl ObjectDestination {
                 Err(failure) => staged[at] = Some(Err(failure)),
                 Ok((put, permit)) => {
                     let (tells, content) = (tells.clone(), file.content.to_vec());
-                    self.shared.give(Box::new(move || {
-                        let result = put(&content);
-                        drop((content, permit));
-                        let _ = tells.send((at, result));
-                    }));
+                    let bytes = content.len() as u64;
+                    self.shared.threads.give(
+                        bytes,
+                        Box::new(move || {
+                            let result = put(&content);
+                            drop((content, permit));
+                            let _ = tells.send((at, result));
+                        }),
+                    );
                 }
             }
         }
@@ -821,7 +820,8 @@ impl Destination for ObjectDestination {
     }
 
     fn finishes_at_once(&self) -> usize {
-        self.shared.requests_at_once()
+        // Each puts an object of one chunk, or has parts put together.
+        self.shared.requests_at_once(CHUNK_BYTES / 2)
     }
 
     fn reads_on(&self) -> Option<Instant> {

@@ -307,10 +307,7 @@ impl ObjectSource {
                 }
                 let ask = Ask { listed, tell };
                 let takes_a_request = !self.options.server_times || is_archived(&ask.listed.seen);
-                if takes_a_request
-                    && !is_last
-                    && threads < requests_at_once(self.bucket.answers_in(), LOOKS_NEAR)
-                {
+                if takes_a_request && !is_last && threads < self.looks_at_once() {
                     let (asked, is_over) = (asked.clone(), is_over.clone());
                     let work = move || self.look_each(&asked, &is_over);
                     // Where there are no more to be had, it is those.
@@ -324,6 +321,10 @@ impl ObjectSource {
                 }
             }
         }
+    }
+
+    fn looks_at_once(&self) -> usize {
+        requests_at_once(self.bucket.answers_in(), AHEAD_BYTES_MAX, LOOKS_NEAR)
     }
 
     /// Looks at one after the other, until there are no more or nobody wants them.

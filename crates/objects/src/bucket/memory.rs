@@ -64,6 +64,8 @@ pub(crate) struct Memory {
     pub(crate) is_away: AtomicBool,
     /// Nobody waits for it any more.
     pub(crate) is_given_up: AtomicBool,
+    /// In what time it says that it answers.
+    pub(crate) answers_in_ms: AtomicU64,
     /// Pages come backwards.
     pub(crate) lists_backwards: AtomicBool,
     /// Content gets across whenever somebody asks; after [`MOVES`] times the gate is open.
@@ -195,7 +197,7 @@ impl Bucket for Memory {
     }
 
     fn answers_in(&self) -> Duration {
-        Duration::ZERO
+        Duration::from_millis(self.answers_in_ms.load(Ordering::Relaxed))
     }
 
     fn moved(&self) -> u64 {

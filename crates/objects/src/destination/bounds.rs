@@ -1,5 +1,7 @@
 //! What bounds a destination: memory for what waits for the store, and threads that hand it over.
 
+use crate::bucket::AnyBucket;
+use crate::store::requests_at_once;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -95,11 +97,18 @@ impl Drop for Permit {
     }
 }
 
-pub(super) type Job = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    /// Of its content.
+    bytes: u64,
+    work: Work,
+}
 
 /// Threads that are started when there is something to do, and end with the destination.
-#[derive(Default)]
 pub(super) struct Threads {
+    /// How far it is says how many there may be.
+    bucket: AnyBucket,
     queue: Mutex<Queue>,
     wakes: Condvar,
     started: Mutex<Vec<JoinHandle<()>>>,
@@ -115,45 +124,70 @@ struct Queue {
 }
 
 impl Threads {
-    /// Has a job done soon, by at most so many threads; by the caller where there are none to be had. After the end it
-    /// is dropped.
-    pub(super) fn give(self: &Arc<Self>, threads_max: usize, job: Job) {
+    pub(super) fn new(bucket: AnyBucket) -> Arc<Threads> {
+        let (queue, wakes, started) = Default::default();
+        Arc::new(Threads { bucket, queue, wakes, started })
+    }
+
+    /// Has this done soon, which sends so many bytes; by the caller where there are no threads to be had. After the end
+    /// it is dropped.
+    pub(super) fn give(self: &Arc<Self>, bytes: u64, work: Work) {
         let mut queue = lock(&self.queue);
         if queue.is_closed {
             drop(queue);
             return;
         }
-        queue.jobs.push_back(job);
-        let starts = queue.idle < queue.jobs.len() && queue.threads < threads_max;
-        queue.threads += usize::from(starts);
+        queue.jobs.push_back(Job { bytes, work });
+        let starts = self.takes_one_more(&mut queue);
         drop(queue);
         self.wakes.notify_one();
-        if starts && !self.start() {
-            let mut queue = lock(&self.queue);
-            queue.threads -= 1;
-            if queue.threads == 0 {
-                while let Some(job) = queue.jobs.pop_front() {
-                    drop(queue);
-                    job();
-                    queue = lock(&self.queue);
-                }
+        if starts && !self.start() && lock(&self.queue).threads == 0 {
+            while let Some(job) = self.next() {
+                (job.work)();
             }
         }
     }
 
+    fn next(&self) -> Option<Job> {
+        lock(&self.queue).jobs.pop_front()
+    }
+
+    /// Whether one more thread is to be started for what waits; it counts from now on.
+    fn takes_one_more(&self, queue: &mut Queue) -> bool {
+        let Some(next) = queue.jobs.front() else { return false };
+        let threads_max = requests_at_once(self.bucket.answers_in(), next.bytes, THREADS_NEAR);
+        let starts = queue.idle < queue.jobs.len() && queue.threads < threads_max;
+        queue.threads += usize::from(starts);
+        starts
+    }
+
+    /// Starts one that counts already; or it does not count any more.
     fn start(self: &Arc<Self>) -> bool {
         let (own, lost) = (self.clone(), self.clone());
         let on_panic = move |_| lock(&lost.queue).threads -= 1;
-        let started = thread::guarded("store", on_panic, move || own.work());
-        started.map(|thread| lock(&self.started).push(thread)).is_ok()
+        match thread::guarded("store", on_panic, move || own.work()) {
+            Ok(thread) => {
+                lock(&self.started).push(thread);
+                true
+            }
+            Err(_) => {
+                lock(&self.queue).threads -= 1;
+                false
+            }
+        }
     }
 
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         let mut queue = lock(&self.queue);
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                // All that waits may have been given before the store answered at all.
+                let starts = self.takes_one_more(&mut queue);
                 drop(queue);
-                job();
+                if starts {
+                    self.start();
+                }
+                (job.work)();
                 queue = lock(&self.queue);
             } else if queue.is_closed {
                 return;
@@ -176,5 +210,45 @@ impl Threads {
         for thread in std::mem::take(&mut *lock(&self.started)) {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bucket::memory::Memory;
+    use std::sync::atomic::Ordering;
+    use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(120);
+
+    /// All that waits is given before it is known how far the store is.
+    #[test]
+    fn once_a_store_shows_that_it_is_far_more_threads_write_to_it() {
+        let bucket = Memory::new();
+        let threads = Threads::new(bucket.clone());
+        let (begins, begun) = mpsc::channel();
+        let (ends, end) = mpsc::channel::<()>();
+        let end = Arc::new(Mutex::new(end));
+        for _ in 0..64 {
+            let (begins, end) = (begins.clone(), end.clone());
+            threads.give(
+                64 << 10,
+                Box::new(move || {
+                    begins.send(()).unwrap();
+                    let _ = lock(&end).recv_timeout(LONG);
+                }),
+            );
+        }
+        let has_begun = |jobs: usize| (0..jobs).for_each(|_| begun.recv_timeout(LONG).unwrap());
+        has_begun(THREADS_NEAR);
+        assert!(begun.try_recv().is_err(), "near there are no more");
+        bucket.answers_in_ms.store(50, Ordering::Relaxed);
+        ends.send(()).unwrap();
+        // The one that ended takes the next, and has another started, which does the same.
+        has_begun(50 - THREADS_NEAR + 1);
+        assert!(begun.try_recv().is_err() && lock(&threads.queue).threads == 50);
+        drop(ends);
+        threads.close();
     }
 }

@@ -343,10 +343,13 @@ impl ObjectDestination {
         notes.give_up(number);
         drop(notes);
         let shared = self.shared.clone();
-        self.shared.give(Box::new(move || match abort(&*shared.bucket, &noted.upload()) {
-            Ok(()) => lock(&shared.notes).end(number),
-            Err(failure) => tracing::warn!(%failure, "an upload is left in the store for now"),
-        }));
+        self.shared.threads.give(
+            0,
+            Box::new(move || match abort(&*shared.bucket, &noted.upload()) {
+                Ok(()) => lock(&shared.notes).end(number),
+                Err(failure) => tracing::warn!(%failure, "an upload is left in the store for now"),
+            }),
+        );
     }
 
     /// Ends an upload. One that the store does not let go of is noted still, and nobody goes on with it.

@@ -249,7 +249,7 @@ impl ObjectPartial {
         state.failed.remove(&chunk);
         drop(state);
         let handed = Handed { partial: self.clone(), chunk, number, gathering: Some(gathering) };
-        self.shared.give(Box::new(move || handed.go()));
+        self.shared.threads.give(self.length(chunk), Box::new(move || handed.go()));
         Ok(())
     }
 
