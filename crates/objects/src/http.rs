@@ -27,8 +27,8 @@ pub const STALL_LIMIT: Duration = Duration::from_secs(60);
 const DRIP_BYTES_MIN: usize = 4 << 10;
 /// Requests of one kind at once, to a store that is far: one connection and one thread each.
 pub const REQUESTS_MAX: usize = 128;
-/// Connections that wait for their next request: one for each thread of a large copy, of those that look or write and of
-/// those that read.
+/// Connections that wait for their next request: one for each thread of a large copy, of those that look or write and
+/// of those that read.
 const IDLE_CONNECTIONS_MAX: usize = REQUESTS_MAX + 32;
 /// How long one waits: stores close theirs after some 20 s or later.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
