@@ -190,12 +190,12 @@ impl Shared {
         self.steps.load(Ordering::Relaxed).wrapping_add(self.bucket.moved())
     }
 
-    /// Memory for so many bytes, when there is some.
     /// Requests that write, at once, with so many bytes of content each.
     fn requests_at_once(&self, bytes: u64) -> usize {
         requests_at_once(self.bucket.answers_in(), bytes, THREADS_NEAR)
     }
 
+    /// Memory for so many bytes, when there is some.
     fn permit(&self, bytes: u64) -> Result<Permit> {
         let (mut steps, mut stepped) = (self.steps(), Duration::ZERO);
         self.budget.take(bytes, |waited| {
@@ -858,7 +858,8 @@ impl Destination for ObjectDestination {
         self.shared.threads.close();
         self.deletion.forget();
         let mut notes = lock(&self.shared.notes);
-        let is_kept = !success && notes.lasts();
+        let lasts = notes.lasts();
+        let is_kept = !success && lasts;
         let mut left = 0;
         for (number, noted) in notes.all() {
             let stays = is_kept || abort(&*self.shared.bucket, &noted.upload()).is_err();
@@ -872,10 +873,16 @@ impl Destination for ObjectDestination {
         lock(&self.catalogue).take();
         if left > 0 {
             let uploads = counted(left, "unfinished upload is", "unfinished uploads are");
-            let note = format!(
-                "{uploads} kept in {} for the next attempt, and paid for: `thalweg gc` ends them",
-                self.shared.bucket.name()
-            );
+            let name = self.shared.bucket.name();
+            let note = match lasts {
+                true => format!(
+                    "{uploads} kept in {name} for the next attempt, and paid for: `thalweg gc` ends them"
+                ),
+                // It did not answer, and nothing was noted that outlasts this.
+                false => {
+                    format!("{uploads} left in {name}, and paid for: `thalweg gc --older-than` ends them")
+                }
+            };
             tracing::info!("{note}");
             *lock(&self.left) = Some(note);
         }

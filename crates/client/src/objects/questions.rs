@@ -268,9 +268,21 @@ impl Bucket {
     fn those_there(&self, listed: Vec<String>, trouble: &mut dyn FnMut(Failure)) -> Result<Vec<String>> {
         let mut keys = Vec::with_capacity(listed.len());
         for key in listed {
-            if !key.contains(char::REPLACEMENT_CHARACTER) || self.store.head(&key)?.is_some() {
-                keys.push(key);
-                continue;
+            let there = match key.contains(char::REPLACEMENT_CHARACTER) {
+                true => self.store.head(&key).map(|head| head.is_some()),
+                false => Ok(true),
+            };
+            match there {
+                Ok(true) => {
+                    keys.push(key);
+                    continue;
+                }
+                Ok(false) => {}
+                Err(failure) if failure.kind == FailureKind::Connection => return Err(failure),
+                Err(failure) => {
+                    trouble(failure);
+                    continue;
+                }
             }
             let cause = format!(
                 "`{}`: the store lists this key and has no object there: its own has bytes that a list cannot say",

@@ -154,6 +154,9 @@ impl Threads {
 
     /// Whether one more thread is to be started for what waits; it counts from now on.
     fn takes_one_more(&self, queue: &mut Queue) -> bool {
+        if queue.is_closed {
+            return false;
+        }
         let Some(next) = queue.jobs.front() else { return false };
         let threads_max = requests_at_once(self.bucket.answers_in(), next.bytes, THREADS_NEAR);
         let starts = queue.idle < queue.jobs.len() && queue.threads < threads_max;
@@ -199,6 +202,11 @@ impl Threads {
         }
     }
 
+    /// Not locked while it is waited for: it may be about to start another.
+    fn next_started(&self) -> Option<JoinHandle<()>> {
+        lock(&self.started).pop()
+    }
+
     /// Drops what nobody began, and waits for what is under way.
     pub(super) fn close(&self) {
         let mut queue = lock(&self.queue);
@@ -207,7 +215,8 @@ impl Threads {
         drop(queue);
         drop(unbegun);
         self.wakes.notify_all();
-        for thread in std::mem::take(&mut *lock(&self.started)) {
+        // One that is being started now counts when its starter has ended.
+        while let Some(thread) = self.next_started() {
             let _ = thread.join();
         }
     }
@@ -250,5 +259,21 @@ mod tests {
         assert!(begun.try_recv().is_err() && lock(&threads.queue).threads == 50);
         drop(ends);
         threads.close();
+    }
+    /// Each thread that takes something may be starting another then.
+    #[test]
+    fn who_closes_while_threads_are_started_waits_for_all_of_them() {
+        let bucket = Memory::new();
+        bucket.answers_in_ms.store(100, Ordering::Relaxed);
+        let under_way = Arc::new(());
+        for _ in 0..50 {
+            let threads = Threads::new(bucket.clone());
+            for _ in 0..100 {
+                let one = under_way.clone();
+                threads.give(1, Box::new(move || drop(one)));
+            }
+            threads.close();
+            assert_eq!(Arc::strong_count(&under_way), 1, "what was given is done or dropped");
+        }
     }
 }
