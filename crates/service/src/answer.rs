@@ -182,6 +182,10 @@ fn digest(
             }
             Digested::Alive => {}
         }
+        // Nothing more is read once nobody hears of it.
+        if !pen.has_link() {
+            return Err(not_taken());
+        }
         let is_full = batch.len() >= BATCH_ITEMS || batch_bytes >= BATCH_BYTES;
         if !is_full && told.elapsed() < TELL_EVERY {
             return Ok(());

@@ -382,6 +382,8 @@ impl Host {
             Ok(()) => of_session!(info, &session, "session begun"),
             Err(_) => {
                 let gone = self.sessions().remove(&id);
+                // Other connections may have resumed it meanwhile.
+                gone.iter().for_each(|session| session.close(None));
                 self.leave(gone);
             }
         }
@@ -449,6 +451,12 @@ impl Host {
         };
         answer.cipher = session.cipher;
         if hello.purpose == Purpose::Resume {
+            // Refused behind the answer the client would take it for a link that broke.
+            if !session.has_room_for_link() {
+                answer.answer = Answer::Busy;
+                connection.answer(&answer, left(until))?;
+                return Err(Session::too_many_links());
+            }
             connection.answer(&answer, left(until))?;
             return session.attach_control(connection);
         }

@@ -1,15 +1,15 @@
 //! Files that appear whole: written under a hidden name beside their own, then renamed.
 //!
-//! 1. What a process that was killed left of such a file is removed: see `sweep`.
-//! 2. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no
+//! 1. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no
 //!    link is followed. It is locked as long as it is written, so that nobody takes it for one that was left.
+//! 2. What a process that was killed left of such a file, a day ago or before, is removed: see `sweep`.
 //! 3. It is written; [`Durability::Synced`]: synced.
 //! 4. It gets its name; [`Durability::Synced`]: the directory is synced.
 //!
 //! At every moment the name leads to the old file or to the whole new one. A link of that name is replaced and not
 //! followed; the mode and the owner of what was there are not kept. A device, a FIFO or a socket is refused, and a link
 //! to one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file to the
-//! next one that writes a file of this name there.
+//! next one that writes a file of this name there, from the next day on.
 
 use std::fmt;
 use std::fs::File;
@@ -75,6 +75,9 @@ const SHOWN_BYTES_MAX: usize = 200;
 /// Names of a directory that are looked at for what was left: a listing of more would take longer than most writing
 /// does, above all where the directory is far.
 const LOOKED_MAX: usize = 16 << 10;
+/// What was written in since is not taken for left, whoever may hold it: an earlier version of this holds nothing, and
+/// some file systems do not tell one machine what another holds.
+const LEFT_SECONDS: i64 = 24 * 60 * 60;
 
 impl AtomicFile {
     /// Begins a file that will be called `path`, of this mode (0..=0o7777, minus the umask; see
@@ -169,12 +172,15 @@ fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile
         path.file_name().ok_or_else(|| invalid("the path does not end in a name"))?.as_bytes().to_vec();
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let dir = Dir::open(parent.unwrap_or(Path::new(".")))?;
-    sweep(&dir, &name);
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
     for _ in 0..NAMES_MAX {
         let hidden = hidden_name(&name);
         match dir.create_new(&hidden, mode) {
             Ok(file) if is_held(&file, &dir, &hidden) => {
+                // By the clock of the file system: that of another machine may be another.
+                if let Ok(now) = file.stat() {
+                    sweep(&dir, &name, now.mtime.seconds);
+                }
                 let (file, path) = (File::from(OwnedFd::from(file)), path.to_owned());
                 return Ok(AtomicFile { file, dir, hidden, name, path, durability, has_name: false });
             }
@@ -196,12 +202,12 @@ fn is_held(file: &crate::File, dir: &Dir, hidden: &[u8]) -> bool {
 }
 
 /// Removes hidden files of earlier ones called `name` whose processes were killed: regular files of this user, with no
-/// other name, that nobody holds, as far as locks reach. What cannot be told is left, and so is what stands behind
-/// [`LOOKED_MAX`] other names.
-fn sweep(dir: &Dir, name: &[u8]) {
+/// other name, in which nothing was written for [`LEFT_SECONDS`] before `now`, and that nobody holds, as far as locks
+/// reach. What cannot be told is left, and so is what stands behind [`LOOKED_MAX`] other names.
+fn sweep(dir: &Dir, name: &[u8], now: i64) {
     let Ok(entries) = dir.entries() else { return };
     for entry in entries.take(LOOKED_MAX).map_while(io::Result::ok) {
-        if !is_hidden_name(&entry.name, name) || !is_own_file(dir, &entry.name) {
+        if !is_hidden_name(&entry.name, name) || !is_left(dir, &entry.name, now) {
             continue;
         }
         let Ok(file) = dir.open_read_write(&entry.name) else { continue };
@@ -212,9 +218,11 @@ fn sweep(dir: &Dir, name: &[u8]) {
     }
 }
 
-fn is_own_file(dir: &Dir, name: &[u8]) -> bool {
-    dir.stat(name)
-        .is_ok_and(|there| there.kind == Kind::File && there.links == 1 && there.uid == user::effective_uid())
+fn is_left(dir: &Dir, name: &[u8], now: i64) -> bool {
+    dir.stat(name).is_ok_and(|there| {
+        let is_own = there.kind == Kind::File && there.links == 1 && there.uid == user::effective_uid();
+        is_own && now.saturating_sub(there.mtime.seconds) >= LEFT_SECONDS
+    })
 }
 
 /// The first and the last of the names that a file called `name` may have while it is written.
@@ -265,6 +273,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
+    use crate::Time;
 
     fn names(directory: &Path) -> Vec<String> {
         let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
@@ -353,18 +362,33 @@ mod tests {
         assert_eq!(names(scratch.path()), before);
     }
 
+    const LONG_AGO: Time = Time { seconds: 0, nanos: 0 };
+
     #[test]
     fn what_a_killed_process_left_goes_with_the_next_file_of_that_name_and_what_is_held_stays() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("name");
+        let dir = Dir::open(scratch.path()).unwrap();
+        let leave = |path: &Path, seconds: i64| {
+            fs::write(path, "left").unwrap();
+            let name = path.file_name().unwrap().as_bytes();
+            let mtime = dir.stat(name).unwrap().mtime;
+            let before = Time { seconds: mtime.seconds - seconds, ..mtime };
+            dir.set_times(name, None, Some(before)).unwrap();
+        };
         let left = scratch.path().join(".name.0123456789abcdef");
-        fs::write(&left, "left").unwrap();
+        // It may be one that is written, by somebody who holds nothing.
+        leave(&left, LEFT_SECONDS - 600);
+        drop(AtomicFile::begin(&path, 0o600, Durability::Unsynced).unwrap());
+        assert!(left.exists());
+        leave(&left, LEFT_SECONDS);
         let one = AtomicFile::begin(&path, 0o600, Durability::Unsynced).unwrap();
         assert!(!left.exists());
-        // Neither takes the other's.
+        // Neither takes the other's, however old that is.
+        dir.set_times(&one.hidden, None, Some(LONG_AGO)).unwrap();
         let other = AtomicFile::begin(&path, 0o600, Durability::Unsynced).unwrap();
         assert_eq!(names(scratch.path()).len(), 2);
-        fs::write(&left, "left").unwrap();
+        leave(&left, LEFT_SECONDS);
         write(&path, b"small", 0o600, Durability::Unsynced).unwrap();
         assert!(!left.exists());
         for (file, content) in [(one, "one"), (other, "other")] {
@@ -375,7 +399,7 @@ mod tests {
         assert_eq!(names(scratch.path()), ["name"]);
         let long = scratch.path().join("n".repeat(255));
         let left = scratch.path().join(format!(".{}.0123456789abcdef", "n".repeat(SHOWN_BYTES_MAX)));
-        fs::write(&left, "left").unwrap();
+        leave(&left, LEFT_SECONDS);
         drop(AtomicFile::begin(&long, 0o600, Durability::Unsynced).unwrap());
         assert_eq!(names(scratch.path()), ["name"]);
     }
@@ -384,6 +408,8 @@ mod tests {
     fn what_only_looks_like_a_hidden_file_of_that_name_is_not_swept() {
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
+        let dir = Dir::open(scratch.path()).unwrap();
+        let age = |name: &str| dir.set_times(name.as_bytes(), None, Some(LONG_AGO)).unwrap();
         for name in [
             ".name.0123456789abcde",
             ".name.0123456789abcdef0",
@@ -394,11 +420,13 @@ mod tests {
             "name.0123456789abcdef",
         ] {
             fs::write(at(name), "content").unwrap();
+            age(name);
         }
         fs::create_dir(at(".name.0000000000000001")).unwrap();
         symlink("elsewhere", at(".name.0000000000000002")).unwrap();
         // Somebody has given it another name.
         fs::write(at("kept"), "content").unwrap();
+        age("kept");
         fs::hard_link(at("kept"), at(".name.0000000000000003")).unwrap();
         let before = names(scratch.path());
         drop(AtomicFile::begin(&at("name"), 0o600, Durability::Unsynced).unwrap());

@@ -337,7 +337,10 @@ impl Host {
         counting.begin();
         let (tells, progress) = (told.clone(), meter.clone());
         let (counts, counts_again) = (counting.clone(), counting.clone());
+        let planned = running.clone();
         let evidence: EvidenceSink = Arc::new(move |now| {
+            // Until it plans all that it may have is its own; from now on others have the rest.
+            planned.take_streams(now.streams.min(streams_most));
             counts.note(now);
             if let Some(told) = &tells {
                 told.tell(now, Some(Progress::of(&progress)));

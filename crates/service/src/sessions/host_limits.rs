@@ -244,10 +244,9 @@ impl Host {
             held.swap_remove(at);
             let why = "what its client had the server keep in memory is more than there is for it";
             match holders.swap_remove(at) {
-                Holder::Session(greedy) => {
-                    self.end_all(why, |session| std::ptr::eq(session, &*greedy));
-                    greedy.end_link();
-                }
+                // One that is told why now hears it; of what one that was told has left the rest goes.
+                Holder::Session(greedy) if greedy.is_closed() => greedy.end_link(),
+                Holder::Session(greedy) => self.end_all(why, |session| std::ptr::eq(session, &*greedy)),
                 Holder::Errand(greedy) => greedy.end(Failure::new(FailureKind::Space, "serve", why)),
             }
         }

@@ -29,6 +29,16 @@ pub(super) struct Early {
 }
 
 impl Session {
+    /// Whether another link may take the place of that which stands: not too many have not ended yet.
+    pub fn has_room_for_link(&self) -> bool {
+        self.links.load(Ordering::Acquire) < LINKS_MAX
+    }
+
+    /// What is wrong where it may not.
+    pub fn too_many_links() -> Failure {
+        Failure::new(FailureKind::Busy, "resume", "earlier links of the session have not ended yet")
+    }
+
     /// Puts a control connection in place, the first or one after an outage. Transfers that are there begin
     /// to talk again.
     ///
@@ -37,14 +47,13 @@ impl Session {
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
         let gate = lock(&self.gate);
         let closed = || Failure::new(FailureKind::Connection, "resume", "the session is closed");
-        if self.links.load(Ordering::Acquire) >= LINKS_MAX {
-            let cause = "earlier links of the session have not ended yet";
-            return Err(Failure::new(FailureKind::Busy, "resume", cause));
-        }
         let epoch = {
             let state = self.lock();
             if state.closed {
                 return Err(closed());
+            }
+            if !self.has_room_for_link() {
+                return Err(Session::too_many_links());
             }
             // Only that of the new link once it is in place: until then the one that stands is heard.
             state.epoch + 1
