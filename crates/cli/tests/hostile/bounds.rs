@@ -2,22 +2,71 @@
 
 use super::sessions::served;
 use super::*;
+use thalweg_service::accept::Listening;
+use thalweg_service::sessions::HostLimits;
+
+/// A daemon that keeps at most so many bytes for its clients, and one of those at 127.0.0.`last`.
+fn served_with_memory(scratch: &Scratch, bytes: usize) -> (Listening, impl Fn(u8) -> HostileClient) {
+    let limits = HostLimits { held_bytes_max: bytes, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(scratch, limits);
+    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
+    let from = move |last| {
+        let from = std::net::IpAddr::from([127, 0, 0, last]);
+        let identity = Identity::from_pem(&pem).unwrap();
+        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
+    };
+    (listening, from)
+}
+
+#[test]
+fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_others_go_on() {
+    let scratch = Scratch::new();
+    let (listening, from) = served_with_memory(&scratch, 16 << 20);
+    let trial = || push_trial("data", "x", PushTrial::Null);
+    let (mut honest, mut greedy) = (from(2), from(1));
+    honest.open(trial()).expect("a trial");
+    greedy.open(trial()).expect("a trial");
+    // Files with long names, whose content never comes; far fewer than one transfer may have under way.
+    for batch in 0..100 {
+        let named = |id: u64| file(id, &format!("{id:0250}"), 5);
+        if !greedy.line.tell(T::Offer((batch * 500..(batch + 1) * 500).map(named).collect())) {
+            break;
+        }
+    }
+    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
+    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}
+
+/// What stands there is listed for each transfer that looks for other names, and kept as long as that is open.
+#[test]
+fn who_has_a_daemon_list_more_than_there_is_memory_for_loses_the_session_and_others_go_on() {
+    let scratch = Scratch::in_memory();
+    let (listening, from) = served_with_memory(&scratch, 1 << 20);
+    // 2 MB with their names.
+    std::fs::create_dir(scratch.path("export/into")).unwrap();
+    for number in 0..8000 {
+        let file = std::fs::File::create(scratch.path(&format!("export/into/{number:0200}"))).unwrap();
+        file.set_len(128 << 10).unwrap();
+    }
+    let (mut honest, mut greedy) = (from(2), from(1));
+    honest.open(push_trial("data", "x", PushTrial::Null)).expect("a trial");
+    let request = Request::Push(Push::to(place("data", "into")));
+    let terms = Terms { finds_renames: true, ..terms() };
+    greedy.open(Open::of(TransferNumber(1), request, terms)).expect("a push");
+    greedy.line.tell(T::Offer(vec![directory(0, ""), file(1, "lacking", 128 << 10)]));
+    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
+    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}
 
 /// Each of them takes far more when it is compiled than it has letters.
 #[test]
 fn who_has_a_daemon_keep_more_patterns_than_there_is_memory_for_loses_the_session_and_others_go_on() {
     use thalweg_mover::filter::Filter;
-    use thalweg_service::sessions::HostLimits;
     use thalweg_wire::message::FilterRule;
     let scratch = Scratch::in_memory();
-    let limits = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
-    let (listening, identity, _, server) = served(&scratch, limits);
-    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
-    let from = |last| {
-        let from = std::net::IpAddr::from([127, 0, 0, last]);
-        let identity = Identity::from_pem(&pem).unwrap();
-        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
-    };
+    let (listening, from) = served_with_memory(&scratch, 16 << 20);
     let letters: String = (' '..='~').filter(|letter| !"*?[\\/".contains(*letter)).collect();
     let rule = || FilterRule { include: false, pattern: format!("?{letters}") };
     let one = Filter::new(vec![rule()]).unwrap().bytes();
@@ -45,7 +94,6 @@ fn who_has_a_daemon_keep_more_patterns_than_there_is_memory_for_loses_the_sessio
 #[test]
 fn of_those_who_come_at_the_same_time_no_more_are_let_in_than_may_be_there() {
     use std::sync::Barrier;
-    use thalweg_service::sessions::HostLimits;
     const CLIENTS: usize = 24;
     let scratch = Scratch::new();
     let limits = HostLimits { sessions: 1, sessions_per_address: 1, ..HostLimits::default() };

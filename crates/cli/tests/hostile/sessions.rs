@@ -743,64 +743,6 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
 }
 
 #[test]
-fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_others_go_on() {
-    use thalweg_service::sessions::HostLimits;
-    let scratch = Scratch::new();
-    let limits = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
-    let (listening, identity, _, server) = served(&scratch, limits);
-    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
-    let from = |last| {
-        let from = std::net::IpAddr::from([127, 0, 0, last]);
-        let identity = Identity::from_pem(&pem).unwrap();
-        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
-    };
-    let trial = || push_trial("data", "x", PushTrial::Null);
-    let (mut honest, mut greedy) = (from(2), from(1));
-    honest.open(trial()).expect("a trial");
-    greedy.open(trial()).expect("a trial");
-    // Files with long names, whose content never comes; far fewer than one transfer may have under way.
-    for batch in 0..100 {
-        let named = |id: u64| file(id, &format!("{id:0250}"), 5);
-        if !greedy.line.tell(T::Offer((batch * 500..(batch + 1) * 500).map(named).collect())) {
-            break;
-        }
-    }
-    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
-    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
-    listening.stop();
-}
-
-/// What stands there is listed for each transfer that looks for other names, and kept as long as that is open.
-#[test]
-fn who_has_a_daemon_list_more_than_there_is_memory_for_loses_the_session_and_others_go_on() {
-    use thalweg_service::sessions::HostLimits;
-    let scratch = Scratch::in_memory();
-    let limits = HostLimits { held_bytes_max: 1 << 20, ..HostLimits::default() };
-    let (listening, identity, _, server) = served(&scratch, limits);
-    // 2 MB with their names.
-    std::fs::create_dir(scratch.path("export/into")).unwrap();
-    for number in 0..8000 {
-        let file = std::fs::File::create(scratch.path(&format!("export/into/{number:0200}"))).unwrap();
-        file.set_len(128 << 10).unwrap();
-    }
-    let (address, pem) = (listening.addresses[0].to_string(), identity.to_pem());
-    let from = |last| {
-        let from = std::net::IpAddr::from([127, 0, 0, last]);
-        let identity = Identity::from_pem(&pem).unwrap();
-        HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
-    };
-    let (mut honest, mut greedy) = (from(2), from(1));
-    honest.open(push_trial("data", "x", PushTrial::Null)).expect("a trial");
-    let request = Request::Push(Push::to(place("data", "into")));
-    let terms = Terms { finds_renames: true, ..terms() };
-    greedy.open(Open::of(TransferNumber(1), request, terms)).expect("a push");
-    greedy.line.tell(T::Offer(vec![directory(0, ""), file(1, "lacking", 128 << 10)]));
-    assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
-    offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
-    listening.stop();
-}
-
-#[test]
 fn a_stream_is_told_that_less_of_it_is_kept_than_it_asked_for() {
     use thalweg_service::sessions::HostLimits;
     use thalweg_wire::message::{FlowTerms, Until};

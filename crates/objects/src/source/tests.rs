@@ -1,6 +1,8 @@
+use super::ahead::AHEAD_BYTES_MAX;
 use super::*;
 use crate::bucket::memory::Memory;
 use std::time::{Duration, Instant};
+use thalweg_mover::failure;
 
 #[derive(Default)]
 struct Found {
