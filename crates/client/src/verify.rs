@@ -26,7 +26,7 @@ use links::compare_links;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use superseded::{At, Superseded};
+use superseded::At;
 use thalweg_mover::endpoint::local::survey::{Found as Listed, WORKERS};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
@@ -242,7 +242,7 @@ fn compare_one<'a, 'b>(
     judge: Judge<'a, 'b>,
     stop: &Stop,
 ) -> Result<Judge<'a, 'b>> {
-    let superseded = Superseded::of(receipt, seal)?;
+    let superseded = receipt.superseded(seal)?;
     let judge = Mutex::new(judge);
     let lines = Mutex::new(receipt.pass(seal)?);
     let next_line = || -> Result<Option<(Line, At)>> {

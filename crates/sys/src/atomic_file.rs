@@ -176,7 +176,9 @@ fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile
     for _ in 0..NAMES_MAX {
         let hidden = hidden_name(&name);
         match dir.create_new(&hidden, mode) {
-            Ok(file) if is_held(&file, &dir, &hidden) => {
+            Ok(file) => {
+                // Where there are no locks nobody sweeps.
+                let _ = file.lock_exclusive();
                 // By the clock of the file system: that of another machine may be another.
                 if let Ok(now) = file.stat() {
                     sweep(&dir, &name, now.mtime.seconds);
@@ -184,21 +186,11 @@ fn make(path: &Path, mode: u32, durability: Durability) -> io::Result<AtomicFile
                 let (file, path) = (File::from(OwnedFd::from(file)), path.to_owned());
                 return Ok(AtomicFile { file, dir, hidden, name, path, durability, has_name: false });
             }
-            // Another process swept it away before it was held, or does so now.
-            Ok(_) => {
-                let _ = dir.remove_file(&hidden);
-            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
             Err(error) => return Err(error),
         }
     }
     Err(taken)
-}
-
-/// Locks a file that was just made, and looks whether it still has its name. Where there are no locks nobody sweeps.
-fn is_held(file: &crate::File, dir: &Dir, hidden: &[u8]) -> bool {
-    let is_gone = || dir.stat_now(hidden).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    file.lock_exclusive().map_or(true, |is_free| is_free && !is_gone())
 }
 
 /// Removes hidden files of earlier ones called `name` whose processes were killed: regular files of this user, with no
@@ -211,7 +203,7 @@ fn sweep(dir: &Dir, name: &[u8], now: i64) {
             continue;
         }
         let Ok(file) = dir.open_read_write(&entry.name) else { continue };
-        // Held until it is gone: who made it a moment ago and does not hold it yet takes another.
+        // Who writes in it still, without a word for a day, holds it.
         if file.lock_exclusive().unwrap_or(false) {
             let _ = dir.remove_file(&entry.name);
         }

@@ -83,6 +83,7 @@ fn pass_copies(
             }
         }
         let mut lines = receipt.pass(seal)?;
+        // Of a path with several lines each vouches: a link may have been made to what a later one replaced.
         while let Some(line) = lines.next_line()? {
             has_marked |= line.kind == "file-marked-holes";
             let copies = line.digest.and_then(|digest| contents.remove(&(line.bytes, digest)));

@@ -8,6 +8,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::Digest;
@@ -53,6 +54,8 @@ pub struct Receipt {
     file: File,
     /// As the user wrote it.
     path: PathBuf,
+    /// Which of its lines are not the last of their path, once that was looked for.
+    superseded: OnceLock<Superseded>,
 }
 
 impl Receipt {
@@ -66,7 +69,7 @@ impl Receipt {
         let file = File::open(path).map_err(of_io)?;
         let is_file = file.metadata().map_err(of_io)?.is_file();
         let file = if is_file { file } else { unnamed_copy(file, path)? };
-        Ok(Receipt { file, path: path.to_owned() })
+        Ok(Receipt { file, path: path.to_owned(), superseded: OnceLock::new() })
     }
 
     /// Tells the lines of a receipt that was checked, in their order; of several with one path that with the highest
@@ -75,7 +78,7 @@ impl Receipt {
     /// # Errors
     /// `Damage` if it was written meanwhile; what the sink says.
     pub fn last_lines(&self, seal: &Seal, sink: &mut dyn FnMut(Line) -> Result<()>) -> Result<()> {
-        let superseded = Superseded::of(self, seal)?;
+        let superseded = self.superseded(seal)?;
         let mut pass = self.pass(seal)?;
         while let Some(line) = pass.next_line()? {
             if !superseded.has(pass.at()) {
@@ -83,6 +86,21 @@ impl Receipt {
             }
         }
         pass.end()
+    }
+
+    /// Which of its lines are not the last of their path, if it was checked. Looked for once: that reads it twice and
+    /// more.
+    ///
+    /// # Errors
+    /// As [`Receipt::last_lines`].
+    pub(super) fn superseded(&self, seal: &Seal) -> Result<&Superseded> {
+        match self.superseded.get() {
+            Some(known) => Ok(known),
+            None => {
+                let found = Superseded::of(self, seal)?;
+                Ok(self.superseded.get_or_init(|| found))
+            }
+        }
     }
 
     /// Refuses to write a list over the receipt itself. `to`: what is known of the file that is to be written, if it is
@@ -300,7 +318,11 @@ pub(super) mod tests {
 
     /// Which nobody may read.
     pub(in crate::verify) fn no_receipt() -> Receipt {
-        Receipt { file: tempfile::tempfile().unwrap(), path: "no receipt".into() }
+        Receipt {
+            file: tempfile::tempfile().unwrap(),
+            path: "no receipt".into(),
+            superseded: OnceLock::new(),
+        }
     }
 
     /// Of a place with a file `a`, and the text of a receipt that says so; one that says `b` is there too.

@@ -96,6 +96,11 @@ pub(crate) fn turned_to(rate: Option<u64>) -> Event {
 
 /// What is asked of the streams of a near path at most: as many again as there are cores.
 const NEAR_STREAMS_MAX: u16 = 8;
+
+/// To how many streams a copy over this round trip is tuned at most, if it does not begin with more.
+pub fn streams_max(rtt: Duration) -> u16 {
+    if rtt < crate::plan::NEAR_RTT { NEAR_STREAMS_MAX } else { STREAMS_PLANNED_MAX }
+}
 /// Entries of which the average size is believed.
 const ENTRIES_MIN: u64 = 1000;
 /// A transfer shorter than this teaches nothing about its route.
@@ -135,11 +140,8 @@ impl Steering {
         if asked.streams.is_none() {
             let start = plan.streams.value;
             // Near, each core has its stream: fewer leave one idle.
-            let (least, most) = match rtt < crate::plan::NEAR_RTT {
-                true => (start, NEAR_STREAMS_MAX.max(start)),
-                false => (1, STREAMS_PLANNED_MAX.max(start)),
-            };
-            let most = most.min(plan.streams_max).max(1);
+            let least = if rtt < crate::plan::NEAR_RTT { start } else { 1 };
+            let most = streams_max(rtt).max(start).min(plan.streams_max).max(1);
             let bounds = u32::from(least.min(most))..=u32::from(most);
             knobs.push(Range { knob: Knob::Streams, start: start.into(), bounds });
         }

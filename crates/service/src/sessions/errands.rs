@@ -41,7 +41,7 @@ use thalweg_mover::run::copy::{
 };
 use thalweg_mover::run::far_mover::{FarMover, OnBegin};
 use thalweg_mover::run::session::{Session, check_memory};
-use thalweg_mover::run::steer::Rate;
+use thalweg_mover::run::steer::{Rate, streams_max};
 use thalweg_mover::run::{LineSink, ReceiptSink, thread};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
@@ -339,8 +339,9 @@ impl Host {
         let (counts, counts_again) = (counting.clone(), counting.clone());
         let planned = running.clone();
         let evidence: EvidenceSink = Arc::new(move |now| {
-            // Until it plans all that it may have is its own; from now on others have the rest.
-            planned.take_streams(now.streams.min(streams_most));
+            // Until it plans all that it may have is its own; from now on others have what it is not tuned to either.
+            let rtt = planned.far().and_then(|far| far.rtt()).unwrap_or(Duration::MAX);
+            planned.take_streams(now.streams.max(streams_max(rtt)).min(streams_most));
             counts.note(now);
             if let Some(told) = &tells {
                 told.tell(now, Some(Progress::of(&progress)));

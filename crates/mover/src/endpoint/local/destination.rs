@@ -639,7 +639,7 @@ impl Destination for LocalDestination {
     }
 
     fn held_bytes(&self) -> usize {
-        self.elsewhere.held_bytes() + self.deletion.protect_bytes()
+        self.elsewhere.held_bytes() + self.deletion.protect_bytes() + self.exact_names.held_bytes()
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {

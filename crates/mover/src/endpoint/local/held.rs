@@ -55,6 +55,11 @@ impl<T> Held<T> {
         inner.entries.insert(path.to_vec(), (clock, value));
     }
 
+    /// The sum of what `of` says of each that is held.
+    pub(super) fn sum(&self, of: impl Fn(&T) -> usize) -> usize {
+        lock(&self.inner).entries.values().map(|(_, value)| of(value)).sum()
+    }
+
     /// Lets go of what is at `path`.
     pub(super) fn forget(&self, path: &[u8]) {
         lock(&self.inner).entries.remove(path);

@@ -18,18 +18,32 @@ use thalweg_wire::RelativePath;
 
 /// Directories of which names are kept: one, and those on the way back up from what is in it.
 const DIRECTORIES_MAX: usize = 4;
-/// Names that are kept of each, in some 8 MiB: of a larger one the others are looked for each time.
-const NAMES_MAX: usize = 1 << 17;
+/// Memory for names of each, some 100,000 of 30 bytes: of a larger one the others are looked for each time.
+const NAMES_BYTES_MAX: usize = 8 << 20;
+/// What a name takes besides its bytes.
+const PER_NAME_BYTES: usize = 56;
 
 /// See the module.
 pub(super) struct ExactNames {
-    listed: Held<HashSet<Vec<u8>>>,
-    names_max: usize,
+    listed: Held<Names>,
+    bytes_max: usize,
+}
+
+/// Names of one directory, and the memory that they take.
+#[derive(Default)]
+struct Names {
+    names: HashSet<Vec<u8>>,
+    bytes: usize,
 }
 
 impl ExactNames {
     pub(super) fn new() -> ExactNames {
-        ExactNames { listed: Held::with_max(DIRECTORIES_MAX), names_max: NAMES_MAX }
+        ExactNames { listed: Held::with_max(DIRECTORIES_MAX), bytes_max: NAMES_BYTES_MAX }
+    }
+
+    /// Memory of what is kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.listed.sum(|names| names.bytes)
     }
 
     /// Whether `list`, which lists the directory at `path`, has this very name.
@@ -39,19 +53,21 @@ impl ExactNames {
         name: &[u8],
         list: impl FnOnce() -> io::Result<L>,
     ) -> io::Result<bool> {
-        if self.listed.get(path).is_some_and(|names| names.contains(name)) {
+        if self.listed.get(path).is_some_and(|kept| kept.names.contains(name)) {
             return Ok(true);
         }
-        let (mut names, mut has_it) = (HashSet::new(), false);
+        let (mut kept, mut has_it) = (Names::default(), false);
         for listed in list()? {
             has_it |= listed == name;
-            if names.len() < self.names_max {
-                names.insert(listed);
+            let bytes = kept.bytes + listed.len() + PER_NAME_BYTES;
+            if bytes <= self.bytes_max {
+                kept.bytes = bytes;
+                kept.names.insert(listed);
             } else if has_it {
                 break;
             }
         }
-        self.listed.put(path, Arc::new(names));
+        self.listed.put(path, Arc::new(kept));
         Ok(has_it)
     }
 }
@@ -110,11 +126,12 @@ mod tests {
 
     #[test]
     fn of_a_directory_with_too_many_names_each_is_found_all_the_same() {
-        let exact = ExactNames { names_max: 2, ..ExactNames::new() };
+        let exact = ExactNames { bytes_max: 2 * (1 + PER_NAME_BYTES), ..ExactNames::new() };
         let list = || Ok(["a", "b", "c", "d"].map(|name| name.as_bytes().to_vec()).into_iter());
         for name in ["d", "c", "b", "a"] {
             assert!(exact.has(b"", name.as_bytes(), list).unwrap(), "{name}");
         }
         assert!(!exact.has(b"", b"D", list).unwrap());
+        assert_eq!(exact.held_bytes(), 2 * (1 + PER_NAME_BYTES));
     }
 }
