@@ -1,10 +1,10 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
+use crate::counts::{Counted, Counts};
 use crate::metrics::Refused;
 use crate::sessions::{First, Host, Origin};
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -216,54 +216,30 @@ pub(crate) fn source_of(address: IpAddr) -> IpAddr {
 
 /// How many connections are being admitted.
 #[derive(Default)]
-struct Newcomers(Mutex<Counts>);
-
-#[derive(Default)]
-struct Counts {
+struct Newcomers {
     /// Of each client at each address.
-    by_origin: HashMap<Origin, usize>,
+    by_origin: Arc<Counts<Origin>>,
     /// At each address.
-    by_source: HashMap<Option<IpAddr>, usize>,
+    by_source: Arc<Counts<Option<IpAddr>>>,
 }
 
-/// One of them.
-struct Newcomer {
-    newcomers: Arc<Newcomers>,
-    origin: Origin,
-}
+/// One of them, until this goes.
+type Newcomer = (Counted<Origin>, Counted<Option<IpAddr>>);
 
 impl Newcomers {
-    fn note(self: &Arc<Self>, origin: Origin) -> Result<Newcomer> {
+    fn note(&self, origin: Origin) -> Result<Newcomer> {
         let busy = |cause: &str| Err(Failure::new(FailureKind::Busy, "admit", cause));
-        let mut counts = lock(&self.0);
+        // Always in this order; whoever goes holds one at a time.
+        let (by_origin, by_source) = (self.by_origin.lock(), self.by_source.lock());
         let count = |of: Option<&usize>| of.copied().unwrap_or(0);
-        if count(counts.by_origin.get(&origin)) >= NEWCOMERS_PER_ORIGIN_MAX {
+        if count(by_origin.get(&origin)) >= NEWCOMERS_PER_ORIGIN_MAX {
             return busy("too many connections of one client at once");
         }
-        if count(counts.by_source.get(&origin.source)) >= NEWCOMERS_PER_SOURCE_MAX {
+        if count(by_source.get(&origin.source)) >= NEWCOMERS_PER_SOURCE_MAX {
             return busy("too many connections from one address at once");
         }
-        *counts.by_origin.entry(origin).or_default() += 1;
-        *counts.by_source.entry(origin.source).or_default() += 1;
-        Ok(Newcomer { newcomers: self.clone(), origin })
-    }
-}
-
-impl Drop for Newcomer {
-    fn drop(&mut self) {
-        let mut counts = lock(&self.newcomers.0);
-        one_less(&mut counts.by_origin, &self.origin);
-        one_less(&mut counts.by_source, &self.origin.source);
-    }
-}
-
-/// What has none is not kept.
-fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: &K) {
-    if let Some(count) = counts.get_mut(of) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(of);
-        }
+        let of_client = self.by_origin.take(by_origin, origin, 1);
+        Ok((of_client, self.by_source.take(by_source, origin.source, 1)))
     }
 }
 
@@ -658,8 +634,7 @@ mod tests {
         assert!(newcomers.note(at(1, "192.0.2.2")).is_ok());
         drop(held);
         assert!(newcomers.note(one).is_ok());
-        let counts = newcomers.0.lock().expect("not poisoned");
-        assert!(counts.by_origin.is_empty() && counts.by_source.is_empty());
+        assert!(newcomers.by_origin.lock().is_empty() && newcomers.by_source.lock().is_empty());
     }
 
     #[test]
