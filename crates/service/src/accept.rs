@@ -35,8 +35,9 @@ const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 const NEWCOMERS_PER_SOURCE_MAX: usize = 256;
 /// Tokens that are checked at a time: each may wait some seconds for an identity provider, on a thread.
 const TOKENS_CHECKED_MAX: usize = 32;
-/// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
-const TURNED_AWAY_LINES_MAX: u32 = 60;
+/// Lines of the log, in a minute, on those who were turned away, or could not be accepted: else strangers would decide
+/// how fast it grows.
+const LINES_A_MINUTE_MAX: u32 = 60;
 /// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
 const BACKLOG: u32 = u32::MAX;
 /// What fails where nobody can be listened to.
@@ -56,7 +57,7 @@ struct Door {
     acceptor: TlsAcceptor,
     host: Arc<Host>,
     newcomers: Arc<Newcomers>,
-    turned_away: Arc<Mutex<TurnedAway>>,
+    turned_away: Arc<Mutex<LinesAMinute>>,
     checks: Arc<Semaphore>,
 }
 
@@ -97,47 +98,39 @@ impl Door {
 
     /// Notes in the log who was turned away and why, or that there were more than it tells.
     fn turned_away(&self, address: Option<SocketAddr>, why: &dyn std::fmt::Display) {
-        let mut turned_away = lock(&self.turned_away);
-        let Told { is_told, untold } = turned_away.one_more(Instant::now());
-        if untold > 0 {
-            tracing::info!(more = untold, "as many more were turned away before");
-        }
-        if is_told {
+        let more = |untold: u64| tracing::info!(more = untold, "as many more were turned away before");
+        lock(&self.turned_away).tell(Instant::now(), more, || {
             let address = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
             tracing::info!(%address, error = %why, "a connection was turned away");
-        }
+        });
     }
 }
 
-/// How many lines of this minute are used, and how many who were turned away, or could not be accepted, got none.
+/// Lines of one kind: how many of this minute are used, and how many of what happened got none.
 #[derive(Default)]
-struct TurnedAway {
+struct LinesAMinute {
     since: Option<Instant>,
     lines: u32,
     untold: u64,
 }
 
-/// Whether somebody gets a line, and how many got none before.
-#[derive(Debug, PartialEq, Eq)]
-struct Told {
-    is_told: bool,
-    untold: u64,
-}
-
-impl TurnedAway {
-    fn one_more(&mut self, now: Instant) -> Told {
+impl LinesAMinute {
+    /// Tells one more by `line`, or counts it where this minute has had its lines; before the first of a minute `more`
+    /// tells how many got none, if any did.
+    fn tell(&mut self, now: Instant, more: impl FnOnce(u64), line: impl FnOnce()) {
         let is_over = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(60));
-        let mut untold = 0;
         if is_over {
-            untold = self.untold;
-            *self = TurnedAway { since: Some(now), ..TurnedAway::default() };
+            let before = std::mem::replace(self, LinesAMinute { since: Some(now), ..LinesAMinute::default() });
+            if before.untold > 0 {
+                more(before.untold);
+            }
         }
-        let is_told = self.lines < TURNED_AWAY_LINES_MAX;
-        match is_told {
-            true => self.lines += 1,
-            false => self.untold += 1,
+        if self.lines < LINES_A_MINUTE_MAX {
+            self.lines += 1;
+            line();
+        } else {
+            self.untold += 1;
         }
-        Told { is_told, untold }
     }
 }
 
@@ -264,7 +257,7 @@ pub fn listen(
         .map_err(|error| failure::of_io(START, &error).because(Reason::NoThreads))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
-    let turned_away = Arc::<Mutex<TurnedAway>>::default();
+    let turned_away = Arc::<Mutex<LinesAMinute>>::default();
     let checks = Arc::new(Semaphore::new(TOKENS_CHECKED_MAX));
     let listeners = {
         let _inside = runtime.enter();
@@ -452,20 +445,17 @@ fn reachable(listening: &[SocketAddr], own: &[IpAddr], ipv6_hears_ipv4: bool) ->
 }
 
 async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers>) {
-    let mut failed = TurnedAway::default();
+    let mut failed = LinesAMinute::default();
     loop {
         let Ok(place) = strangers.places.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or a connection that died in the queue: wait a little, go on.
-                let Told { is_told, untold } = failed.one_more(Instant::now());
-                if untold > 0 {
+                let more = |untold: u64| {
                     tracing::warn!(more = untold, "as many more could not be accepted before");
-                }
-                if is_told {
-                    tracing::warn!(%error, "accept");
-                }
+                };
+                failed.tell(Instant::now(), more, || tracing::warn!(%error, "accept"));
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -534,14 +524,18 @@ mod tests {
     #[test]
     fn who_is_turned_away_is_told_so_often_in_a_minute_and_then_counted() {
         let begin = Instant::now();
-        let mut turned_away = TurnedAway::default();
-        let told: Vec<Told> = (0..1000).map(|_| turned_away.one_more(begin)).collect();
-        assert_eq!(told.iter().filter(|told| told.is_told).count(), 60);
-        assert!(told.iter().all(|told| told.untold == 0));
-        let later = turned_away.one_more(begin + Duration::from_secs(60));
-        assert_eq!(later, Told { is_told: true, untold: 940 });
-        let next = turned_away.one_more(begin + Duration::from_secs(61));
-        assert_eq!(next, Told { is_told: true, untold: 0 });
+        let mut lines = LinesAMinute::default();
+        // Whether it got a line, and how many more were told of before.
+        let mut one_more = |now| {
+            let (mut untold, mut is_told) = (0, false);
+            lines.tell(now, |more| untold = more, || is_told = true);
+            (is_told, untold)
+        };
+        let told: Vec<(bool, u64)> = (0..1000).map(|_| one_more(begin)).collect();
+        assert_eq!(told.iter().filter(|(is_told, _)| *is_told).count(), 60);
+        assert!(told.iter().all(|(_, untold)| *untold == 0));
+        assert_eq!(one_more(begin + Duration::from_secs(60)), (true, 940));
+        assert_eq!(one_more(begin + Duration::from_secs(61)), (true, 0));
     }
 
     #[tokio::test]
