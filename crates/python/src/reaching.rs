@@ -69,11 +69,10 @@ impl Reaching {
         let usual = LinkSettings::default();
         let cipher = match self.cipher.as_deref() {
             None => usual.cipher,
-            Some("aes128") => Cipher::Aes128Gcm,
-            Some("aes256") => Cipher::Aes256Gcm,
-            Some("chacha20") => Cipher::ChaCha20Poly1305,
-            Some("tls") => Cipher::Tls,
-            Some(other) => return Err(odd(format!("cipher={other:?}: aes128, aes256, chacha20 or tls"))),
+            Some(word) => Cipher::ALL.into_iter().find(|cipher| cipher.word() == word).ok_or_else(|| {
+                let words = Cipher::ALL.map(Cipher::word).join(", ");
+                odd(format!("cipher={word:?}: one of {words}"))
+            })?,
         };
         let kernel = match self.ktls.as_deref() {
             None | Some("auto") => KernelTls::Auto,

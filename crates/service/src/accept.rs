@@ -1,10 +1,10 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
+use crate::counts::{Counted, Counts};
 use crate::metrics::Refused;
 use crate::sessions::{First, Host, Origin};
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,8 +35,9 @@ const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 const NEWCOMERS_PER_SOURCE_MAX: usize = 256;
 /// Tokens that are checked at a time: each may wait some seconds for an identity provider, on a thread.
 const TOKENS_CHECKED_MAX: usize = 32;
-/// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
-const TURNED_AWAY_LINES_MAX: u32 = 60;
+/// Lines of the log, in a minute, on those who were turned away, or could not be accepted: else strangers would decide
+/// how fast it grows.
+const LINES_A_MINUTE_MAX: u32 = 60;
 /// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
 const BACKLOG: u32 = u32::MAX;
 /// What fails where nobody can be listened to.
@@ -56,7 +57,7 @@ struct Door {
     acceptor: TlsAcceptor,
     host: Arc<Host>,
     newcomers: Arc<Newcomers>,
-    turned_away: Arc<Mutex<TurnedAway>>,
+    turned_away: Arc<Mutex<LinesAMinute>>,
     checks: Arc<Semaphore>,
 }
 
@@ -97,47 +98,39 @@ impl Door {
 
     /// Notes in the log who was turned away and why, or that there were more than it tells.
     fn turned_away(&self, address: Option<SocketAddr>, why: &dyn std::fmt::Display) {
-        let mut turned_away = lock(&self.turned_away);
-        let Told { is_told, untold } = turned_away.one_more(Instant::now());
-        if untold > 0 {
-            tracing::info!(more = untold, "as many more were turned away before");
-        }
-        if is_told {
+        let more = |untold: u64| tracing::info!(more = untold, "as many more were turned away before");
+        lock(&self.turned_away).tell(Instant::now(), more, || {
             let address = address.map_or_else(|| "unknown".to_owned(), |address| address.to_string());
             tracing::info!(%address, error = %why, "a connection was turned away");
-        }
+        });
     }
 }
 
-/// How many lines of this minute are used, and how many who were turned away, or could not be accepted, got none.
+/// Lines of one kind: how many of this minute are used, and how many of what happened got none.
 #[derive(Default)]
-struct TurnedAway {
+struct LinesAMinute {
     since: Option<Instant>,
     lines: u32,
     untold: u64,
 }
 
-/// Whether somebody gets a line, and how many got none before.
-#[derive(Debug, PartialEq, Eq)]
-struct Told {
-    is_told: bool,
-    untold: u64,
-}
-
-impl TurnedAway {
-    fn one_more(&mut self, now: Instant) -> Told {
+impl LinesAMinute {
+    /// Tells one more by `line`, or counts it where this minute has had its lines; before the first of a minute `more`
+    /// tells how many got none, if any did.
+    fn tell(&mut self, now: Instant, more: impl FnOnce(u64), line: impl FnOnce()) {
         let is_over = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(60));
-        let mut untold = 0;
         if is_over {
-            untold = self.untold;
-            *self = TurnedAway { since: Some(now), ..TurnedAway::default() };
+            let before = std::mem::replace(self, LinesAMinute { since: Some(now), ..LinesAMinute::default() });
+            if before.untold > 0 {
+                more(before.untold);
+            }
         }
-        let is_told = self.lines < TURNED_AWAY_LINES_MAX;
-        match is_told {
-            true => self.lines += 1,
-            false => self.untold += 1,
+        if self.lines < LINES_A_MINUTE_MAX {
+            self.lines += 1;
+            line();
+        } else {
+            self.untold += 1;
         }
-        Told { is_told, untold }
     }
 }
 
@@ -216,54 +209,30 @@ pub(crate) fn source_of(address: IpAddr) -> IpAddr {
 
 /// How many connections are being admitted.
 #[derive(Default)]
-struct Newcomers(Mutex<Counts>);
-
-#[derive(Default)]
-struct Counts {
+struct Newcomers {
     /// Of each client at each address.
-    by_origin: HashMap<Origin, usize>,
+    by_origin: Arc<Counts<Origin>>,
     /// At each address.
-    by_source: HashMap<Option<IpAddr>, usize>,
+    by_source: Arc<Counts<Option<IpAddr>>>,
 }
 
-/// One of them.
-struct Newcomer {
-    newcomers: Arc<Newcomers>,
-    origin: Origin,
-}
+/// One of them, until this goes.
+type Newcomer = (Counted<Origin>, Counted<Option<IpAddr>>);
 
 impl Newcomers {
-    fn note(self: &Arc<Self>, origin: Origin) -> Result<Newcomer> {
+    fn note(&self, origin: Origin) -> Result<Newcomer> {
         let busy = |cause: &str| Err(Failure::new(FailureKind::Busy, "admit", cause));
-        let mut counts = lock(&self.0);
+        // Always in this order; whoever goes holds one at a time.
+        let (by_origin, by_source) = (self.by_origin.lock(), self.by_source.lock());
         let count = |of: Option<&usize>| of.copied().unwrap_or(0);
-        if count(counts.by_origin.get(&origin)) >= NEWCOMERS_PER_ORIGIN_MAX {
+        if count(by_origin.get(&origin)) >= NEWCOMERS_PER_ORIGIN_MAX {
             return busy("too many connections of one client at once");
         }
-        if count(counts.by_source.get(&origin.source)) >= NEWCOMERS_PER_SOURCE_MAX {
+        if count(by_source.get(&origin.source)) >= NEWCOMERS_PER_SOURCE_MAX {
             return busy("too many connections from one address at once");
         }
-        *counts.by_origin.entry(origin).or_default() += 1;
-        *counts.by_source.entry(origin.source).or_default() += 1;
-        Ok(Newcomer { newcomers: self.clone(), origin })
-    }
-}
-
-impl Drop for Newcomer {
-    fn drop(&mut self) {
-        let mut counts = lock(&self.newcomers.0);
-        one_less(&mut counts.by_origin, &self.origin);
-        one_less(&mut counts.by_source, &self.origin.source);
-    }
-}
-
-/// What has none is not kept.
-fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: &K) {
-    if let Some(count) = counts.get_mut(of) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(of);
-        }
+        let of_client = self.by_origin.take(by_origin, origin, 1);
+        Ok((of_client, self.by_source.take(by_source, origin.source, 1)))
     }
 }
 
@@ -288,7 +257,7 @@ pub fn listen(
         .map_err(|error| failure::of_io(START, &error).because(Reason::NoThreads))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
-    let turned_away = Arc::<Mutex<TurnedAway>>::default();
+    let turned_away = Arc::<Mutex<LinesAMinute>>::default();
     let checks = Arc::new(Semaphore::new(TOKENS_CHECKED_MAX));
     let listeners = {
         let _inside = runtime.enter();
@@ -476,20 +445,17 @@ fn reachable(listening: &[SocketAddr], own: &[IpAddr], ipv6_hears_ipv4: bool) ->
 }
 
 async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers>) {
-    let mut failed = TurnedAway::default();
+    let mut failed = LinesAMinute::default();
     loop {
         let Ok(place) = strangers.places.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or a connection that died in the queue: wait a little, go on.
-                let Told { is_told, untold } = failed.one_more(Instant::now());
-                if untold > 0 {
+                let more = |untold: u64| {
                     tracing::warn!(more = untold, "as many more could not be accepted before");
-                }
-                if is_told {
-                    tracing::warn!(%error, "accept");
-                }
+                };
+                failed.tell(Instant::now(), more, || tracing::warn!(%error, "accept"));
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -558,14 +524,18 @@ mod tests {
     #[test]
     fn who_is_turned_away_is_told_so_often_in_a_minute_and_then_counted() {
         let begin = Instant::now();
-        let mut turned_away = TurnedAway::default();
-        let told: Vec<Told> = (0..1000).map(|_| turned_away.one_more(begin)).collect();
-        assert_eq!(told.iter().filter(|told| told.is_told).count(), 60);
-        assert!(told.iter().all(|told| told.untold == 0));
-        let later = turned_away.one_more(begin + Duration::from_secs(60));
-        assert_eq!(later, Told { is_told: true, untold: 940 });
-        let next = turned_away.one_more(begin + Duration::from_secs(61));
-        assert_eq!(next, Told { is_told: true, untold: 0 });
+        let mut lines = LinesAMinute::default();
+        // Whether it got a line, and how many more were told of before.
+        let mut one_more = |now| {
+            let (mut untold, mut is_told) = (0, false);
+            lines.tell(now, |more| untold = more, || is_told = true);
+            (is_told, untold)
+        };
+        let told: Vec<(bool, u64)> = (0..1000).map(|_| one_more(begin)).collect();
+        assert_eq!(told.iter().filter(|(is_told, _)| *is_told).count(), 60);
+        assert!(told.iter().all(|(_, untold)| *untold == 0));
+        assert_eq!(one_more(begin + Duration::from_secs(60)), (true, 940));
+        assert_eq!(one_more(begin + Duration::from_secs(61)), (true, 0));
     }
 
     #[tokio::test]
@@ -658,8 +628,7 @@ mod tests {
         assert!(newcomers.note(at(1, "192.0.2.2")).is_ok());
         drop(held);
         assert!(newcomers.note(one).is_ok());
-        let counts = newcomers.0.lock().expect("not poisoned");
-        assert!(counts.by_origin.is_empty() && counts.by_source.is_empty());
+        assert!(newcomers.by_origin.lock().is_empty() && newcomers.by_source.lock().is_empty());
     }
 
     #[test]

@@ -34,11 +34,10 @@ pub(crate) fn answer(
     free: impl FnOnce(),
 ) {
     let pen = Pen { session, epoch: session.epoch(), number, room };
-    // A daemon that ends waits until it stands in the log what was done.
-    let work = host.work.clone();
     let line = Line::of_question(session, &question, host.failures.clone());
     let line = line.map(|line| line.counted(&host.metrics, None));
-    let work = line.is_some().then_some(work);
+    // A daemon that ends waits until it stands in the log what was done.
+    let work = line.is_some().then(|| host.work.clone());
     let is_read = matches!(question, Question::Read { .. });
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });
@@ -183,9 +182,7 @@ fn digest(
             Digested::Alive => {}
         }
         // Nothing more is read once nobody hears of it.
-        if !pen.has_link() {
-            return Err(not_taken());
-        }
+        pen.heard()?;
         let is_full = batch.len() >= BATCH_ITEMS || batch_bytes >= BATCH_BYTES;
         if !is_full && told.elapsed() < TELL_EVERY {
             return Ok(());
@@ -221,9 +218,7 @@ fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut
             }
         }
         // Nothing more goes once nobody hears of it.
-        if !pen.has_link() {
-            return Err(not_taken());
-        }
+        pen.heard()?;
         if told.elapsed() < TELL_EVERY {
             return Ok(());
         }
@@ -447,6 +442,14 @@ impl Pen<'_> {
     /// Whether the link on which it began stands.
     fn has_link(&self) -> bool {
         !self.session.is_closed() && self.session.epoch() == self.epoch
+    }
+
+    /// Whether anybody hears what is said.
+    ///
+    /// # Errors
+    /// `Connection` if the link on which it began is gone.
+    fn heard(&self) -> Result<()> {
+        if self.has_link() { Ok(()) } else { Err(not_taken()) }
     }
 
     /// A client always has room for the end. What waits here for its connection still counts as a question.

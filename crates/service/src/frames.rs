@@ -1,15 +1,14 @@
 //! The server's side of frames: channels below exports, and who is at them.
 
+use crate::counts::{Counted, Counts};
 use crate::export::Exports;
 use crate::log::{Done, Line, of_session};
 use crate::sessions::{Host, Origin, check_congestion};
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
-use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
@@ -44,41 +43,27 @@ const ATTACHMENTS_MIN: usize = limits::CONSUMERS_MAX;
 /// The attachments that there are, by where their clients are, or were when they were opened. Each has a thread, and
 /// outlasts its session, which is not counted any more then.
 #[derive(Default)]
-pub(crate) struct Attachments(Mutex<HashMap<Option<IpAddr>, usize>>);
-
-/// One of them, until this goes.
-struct Attachment {
-    all: Arc<Attachments>,
-    source: Option<IpAddr>,
-}
+pub(crate) struct Attachments(Arc<Counts<Option<IpAddr>>>);
 
 impl Attachments {
-    /// One more from there, where there are so many at `most`, and `each` of those from one address.
+    /// One more from there, until what it returns goes, where there are so many at `most`, and `each` of those from one
+    /// address.
     ///
     /// # Errors
     /// `Busy` if it would be one too many.
-    fn begin(self: &Arc<Self>, source: Option<IpAddr>, (most, each): (usize, usize)) -> Result<Attachment> {
-        let mut by_source = lock(&self.0);
+    fn begin(
+        &self,
+        source: Option<IpAddr>,
+        (most, each): (usize, usize),
+    ) -> Result<Counted<Option<IpAddr>>> {
+        let by_source = self.0.lock();
         let theirs = by_source.get(&source).copied().unwrap_or(0);
         if theirs >= each || by_source.values().sum::<usize>() >= most {
             let cause = "there are as many producers and consumers as there may be, in all or from one address; one \
                          that may come back counts until it is given up";
             return Err(Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause));
         }
-        by_source.insert(source, theirs + 1);
-        Ok(Attachment { all: self.clone(), source })
-    }
-}
-
-impl Drop for Attachment {
-    fn drop(&mut self) {
-        let mut by_source = lock(&self.all.0);
-        if let Some(theirs) = by_source.get_mut(&self.source) {
-            *theirs -= 1;
-            if *theirs == 0 {
-                by_source.remove(&self.source);
-            }
-        }
+        Ok(self.0.take(by_source, source, 1))
     }
 }
 
@@ -521,7 +506,7 @@ mod tests {
         let request = Request::Frames { place: place.clone(), frames: frames.clone() };
         let open = Open { transfer: TransferNumber(1), request, terms: asked, signer: None };
         let line = Line::of_open(&session, &open, Arc::default());
-        let count = || lock(&host.attachments.0).values().sum::<usize>();
+        let count = || host.attachments.0.lock().values().sum::<usize>();
         host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
         session.close(None);
         assert_eq!(count(), 1);
@@ -535,16 +520,16 @@ mod tests {
 
     #[test]
     fn attachments_are_as_many_as_are_bounded_in_all_and_from_one_address() {
-        let all = Arc::<Attachments>::default();
+        let all = Attachments::default();
         let from = |last: u8| all.begin(Some(IpAddr::from([192, 0, 2, last])), (5, 3));
-        let mut held: Vec<Attachment> = (0..3).map(|_| from(1).unwrap()).collect();
+        let mut held: Vec<_> = (0..3).map(|_| from(1).unwrap()).collect();
         assert_eq!(from(1).err().map(|failure| failure.kind), Some(FailureKind::Busy));
         held.extend([from(2).unwrap(), from(3).unwrap()]);
         assert!(from(4).is_err(), "all together are too many");
         held.pop();
         assert!(from(1).is_err() && from(4).is_ok());
         drop(held);
-        assert!(lock(&all.0).is_empty());
+        assert!(all.0.lock().is_empty());
     }
 
     /// It would have begun in the log, and never ended.
@@ -563,7 +548,7 @@ mod tests {
         host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
         assert!(host.is_at_work());
         host.stop();
-        assert!(!host.is_at_work() && lock(&host.attachments.0).is_empty());
+        assert!(!host.is_at_work() && host.attachments.0.lock().is_empty());
     }
 
     /// As one that asked for its place to be kept for an hour.

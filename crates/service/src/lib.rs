@@ -9,6 +9,8 @@
 
 pub mod export;
 
+mod counts;
+
 pub mod tickets;
 
 pub mod accept;

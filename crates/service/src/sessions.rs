@@ -11,6 +11,7 @@ use crate::tickets::issuers::NotTaken;
 use crate::tickets::{self, Guest, Record, Standing, Tickets, Vouched};
 use errands::Errands;
 use export_totals::ExportTotals;
+use host_limits::{TakenSessions, TakenStreams};
 use owner::ServerOwner;
 use places::OpenPlaces;
 use std::collections::HashMap;
@@ -18,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use taken::{TakenSessions, TakenStreams};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
@@ -53,8 +53,6 @@ mod signing;
 
 mod places;
 
-mod taken;
-
 mod reaping;
 
 mod vouched;
@@ -83,15 +81,15 @@ pub struct Host {
     /// Channels of frames.
     pub(crate) hub: Hub,
     /// Who is at them.
-    pub(crate) attachments: Arc<Attachments>,
+    pub(crate) attachments: Attachments,
     pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Those that begin, and are not among them yet.
-    taken_sessions: TakenSessions,
+    taken_sessions: Arc<TakenSessions>,
     /// Streams that begin, and are not among those of their sessions yet.
-    taken_streams: TakenStreams,
+    taken_streams: Arc<TakenStreams>,
     /// What pulls read.
-    places: Arc<OpenPlaces>,
+    places: OpenPlaces,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
     removals: Mutex<Vec<(Arc<Session>, Arc<SendRun>)>>,
     idle_since: Mutex<Instant>,
@@ -135,14 +133,14 @@ impl Host {
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max).with_block_max(limits.block_max),
-            attachments: Arc::default(),
+            attachments: Attachments::default(),
             total: Total::new(limits.rate.clone(), machine::host_name()),
             export_totals: ExportTotals::default(),
             limits,
             sessions: Mutex::default(),
-            taken_sessions: TakenSessions::default(),
-            taken_streams: TakenStreams::default(),
-            places: Arc::default(),
+            taken_sessions: Arc::default(),
+            taken_streams: Arc::default(),
+            places: OpenPlaces::default(),
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
@@ -337,7 +335,7 @@ impl Host {
         guest: Option<Arc<Guest>>,
         until: Instant,
     ) -> Result<()> {
-        let Some(place) = self.take_session(&Origin::of(&connection)) else {
+        let Some(seat) = self.take_session(&Origin::of(&connection)) else {
             self.metrics.refuse(Refused::Sessions);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
@@ -369,7 +367,7 @@ impl Host {
             let mut sessions = self.sessions();
             sessions.insert(id, session.clone());
             // Nobody counts both.
-            drop(place);
+            drop(seat);
         }
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
@@ -460,7 +458,7 @@ impl Host {
             connection.answer(&answer, left(until))?;
             return session.attach_control(connection);
         }
-        let Some(_place) = self.take_stream(&session, hello.stream) else {
+        let Some(_seat) = self.take_stream(&session, hello.stream) else {
             self.metrics.refuse(Refused::Streams);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;

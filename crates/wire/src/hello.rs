@@ -56,6 +56,22 @@ pub enum Cipher {
     Tls,
 }
 
+impl Cipher {
+    /// All of them.
+    pub const ALL: [Cipher; 4] =
+        [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305, Cipher::Tls];
+
+    /// What users call it, on the command line and in Python.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cipher::Aes128Gcm => "aes128",
+            Cipher::Aes256Gcm => "aes256",
+            Cipher::ChaCha20Poly1305 => "chacha20",
+            Cipher::Tls => "tls",
+        }
+    }
+}
+
 /// First message of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
@@ -358,6 +374,15 @@ mod tests {
             system: System { rmem_max_kib: 1, tcp_wmem_max_kib: u32::MAX, cores: 3, ..System::default() },
         };
         assert_eq!(ServerHello::decode(&answer.encode()), Ok(answer));
+    }
+
+    #[test]
+    fn ciphers_are_all_that_have_a_byte_and_their_words_tell_them_apart() {
+        for (byte, cipher) in (0..).zip(Cipher::ALL) {
+            assert_eq!(cipher_from(byte), Ok(cipher));
+            assert_eq!(Cipher::ALL.into_iter().filter(|other| other.word() == cipher.word()).count(), 1);
+        }
+        assert!(cipher_from(Cipher::ALL.len() as u8).is_err());
     }
 
     #[test]

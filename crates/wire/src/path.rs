@@ -67,6 +67,12 @@ impl RelativePath {
         self.split().map_or(&[][..], |(_, name)| name)
     }
 
+    /// The directories that it is in, outermost first, without the root.
+    pub fn directories_above(&self) -> impl Iterator<Item = &[u8]> {
+        let slashes = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        slashes.map(move |(at, _)| &self.0[..at])
+    }
+
     /// The path as it is on disk.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -239,6 +245,16 @@ mod tests {
         assert!(RelativePath::new(vec![b'a'; 256]).is_err());
         assert!(RelativePath::new([b'a', b'/'].repeat(limits::PATH_BYTES_MAX)).is_err());
         assert!(RelativePath::root().join(b"a/b").is_err());
+    }
+
+    #[test]
+    fn the_directories_above_a_path_come_outermost_first_and_without_the_root() {
+        let above = |path: &[u8]| {
+            let path = RelativePath::new(path.to_vec()).unwrap();
+            path.directories_above().map(<[u8]>::to_vec).collect::<Vec<Vec<u8>>>()
+        };
+        assert_eq!(above(b"a/bc/d"), [b"a".to_vec(), b"a/bc".to_vec()]);
+        assert!(above(b"a").is_empty() && above(b"").is_empty());
     }
 
     #[test]

@@ -334,6 +334,7 @@ mod tests {
     use crate::args::frames::FramesCommand;
     use crate::args::{Args, Command};
     use crate::config;
+    use clap::ValueEnum;
     use thalweg_service::sessions::HostLimits;
 
     fn typed(file: &str, words: &[&str]) -> TypedWay {
@@ -392,6 +393,17 @@ mod tests {
         let all = ["--bind", "lo", "--via", "h", "--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
         let AskedOfWay { via, bind, cipher, ktls, tls_records } = typed(way, &all).of_streams;
         assert!(via && bind && cipher && ktls && tls_records);
+    }
+
+    /// Python and messages of links have them from the ciphers, which have no help.
+    #[test]
+    fn every_cipher_is_asked_for_by_its_word() {
+        let words: Vec<(String, &str)> = CipherArg::value_variants()
+            .iter()
+            .map(|arg| (arg.to_possible_value().unwrap().get_name().to_owned(), arg.cipher().word()))
+            .collect();
+        assert!(words.iter().all(|(typed, word)| typed == word), "{words:?}");
+        assert_eq!(words.len(), Cipher::ALL.len());
     }
 
     /// The command line says its defaults in words, for its help; the engine has them as constants.

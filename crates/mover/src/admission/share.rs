@@ -20,7 +20,7 @@ pub struct Member(pub u64);
 
 /// A request that waits; later ones are larger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Waiting(u64);
+pub struct Request(u64);
 
 /// See the module. Without a rate it lets a byte a second go.
 #[derive(Debug, Default)]
@@ -35,9 +35,9 @@ pub struct Line {
     /// How far each member comes with all that it asked for. A member that asked for nothing is at [`Line::turn`].
     ends: BTreeMap<Member, u64>,
     /// What waits, by how far its member has come before.
-    waiting: BTreeMap<(u64, Waiting), (Member, u64)>,
-    places: BTreeMap<Waiting, u64>,
-    last: Waiting,
+    waiting: BTreeMap<(u64, Request), (Member, u64)>,
+    places: BTreeMap<Request, u64>,
+    last: Request,
 }
 
 impl Line {
@@ -52,9 +52,9 @@ impl Line {
     }
 
     /// A member has so many bytes. `None` if they may go at once.
-    pub fn ask(&mut self, member: Member, bytes: u64, now: u64) -> Option<Waiting> {
+    pub fn ask(&mut self, member: Member, bytes: u64, now: u64) -> Option<Request> {
         let from = self.count(member, bytes, now);
-        self.last = Waiting(self.last.0 + 1);
+        self.last = Request(self.last.0 + 1);
         let request = self.last;
         self.waiting.insert((from, request), (member, bytes));
         self.places.insert(request, from);
@@ -63,7 +63,7 @@ impl Line {
     }
 
     /// How long it waits still, as far as that is known by now: at most `at_most`. `None` if it may go.
-    pub fn wait(&mut self, request: Waiting, now: u64, at_most: u64) -> Option<u64> {
+    pub fn wait(&mut self, request: Request, now: u64, at_most: u64) -> Option<u64> {
         self.go_on(now);
         let from = *self.places.get(&request)?;
         let mut left = self.free_at.saturating_sub(now);
@@ -83,7 +83,7 @@ impl Line {
     }
 
     /// It waits no more: its time is that of others. Nothing, and `false`, if it may go already.
-    pub fn give_up(&mut self, request: Waiting) -> bool {
+    pub fn give_up(&mut self, request: Request) -> bool {
         let Some(from) = self.places.remove(&request) else { return false };
         if let Some((member, bytes)) = self.waiting.remove(&(from, request))
             && let Some(end) = self.ends.get_mut(&member)
@@ -137,7 +137,7 @@ mod tests {
     struct Asks {
         member: Member,
         bytes: u64,
-        waiting: Vec<Option<Waiting>>,
+        waiting: Vec<Option<Request>>,
         went: u64,
     }
 
@@ -296,7 +296,7 @@ mod tests {
         ) {
             let mut line = line(rate);
             let (mut now, mut went, mut most) = (0u64, 0u64, 0u64);
-            let mut waiting: Vec<(Waiting, u64)> = Vec::new();
+            let mut waiting: Vec<(Request, u64)> = Vec::new();
             for (gap_ms, member, bytes, stays) in asked {
                 now += gap_ms * MILLI;
                 most = most.max(bytes);

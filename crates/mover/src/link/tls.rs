@@ -777,13 +777,7 @@ fn unusable(error: &rustls::Error) -> Failure {
 
 /// Nobody who wants TLS records, or a longer key, gets something else without a word.
 fn other_cipher(theirs: hello::Cipher, ours: hello::Cipher) -> String {
-    let word = |cipher| match cipher {
-        hello::Cipher::Aes128Gcm => "aes128",
-        hello::Cipher::Aes256Gcm => "aes256",
-        hello::Cipher::ChaCha20Poly1305 => "chacha20",
-        hello::Cipher::Tls => "tls",
-    };
-    let (theirs, ours) = (word(theirs), word(ours));
+    let (theirs, ours) = (theirs.word(), ours.word());
     format!(
         "the peer chose the cipher {theirs} where {ours} was asked for; `--cipher {theirs}` asks for that"
     )

@@ -113,8 +113,7 @@ impl Expected {
         if self.filter.is_empty() || !self.filter.decide(path, is_dir).included {
             return self.filter.is_empty();
         }
-        let bytes = path.as_bytes();
-        let parent = bytes.iter().rposition(|&byte| byte == b'/').map_or(&b""[..], |at| &bytes[..at]);
+        let parent = path.split().map_or(&[][..], |(parent, _)| parent);
         // Names of a list are looked at one by one: no directory above them is gone through.
         if parent.is_empty() || !self.only.is_empty() {
             return true;
@@ -123,9 +122,8 @@ impl Expected {
         if *included == parent {
             return true;
         }
-        let ends = parent.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        for end in ends.chain([parent.len()]) {
-            let above = RelativePath::new(parent[..end].to_vec());
+        for above in path.directories_above() {
+            let above = RelativePath::new(above.to_vec());
             if !above.is_ok_and(|above| self.filter.decide(&above, true).included) {
                 return false;
             }

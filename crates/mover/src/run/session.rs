@@ -724,7 +724,7 @@ impl Session {
     pub fn end_link(&self) {
         let closing = self.lock().closing.clone();
         if let Some(control) = closing {
-            let cause = "there are too many that end";
+            let cause = "what was left to say is given up";
             control.end_at_once(Failure::new(FailureKind::Connection, "end a session", cause));
         }
     }

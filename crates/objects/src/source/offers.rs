@@ -243,18 +243,15 @@ impl<'a> Scan<'a> {
     /// The directories that a path is in. A directory has no time of its own but by a marker: it gets that of the first
     /// object in it.
     fn directories_above(&mut self, path: &RelativePath, version: &Version) {
-        let bytes = path.as_bytes();
-        let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        let above: Vec<usize> = slashes.collect();
-        for &at in &above {
+        for above in path.directories_above() {
             if self.is_stopped {
                 return;
             }
-            if let Ok(path) = RelativePath::new(bytes[..at].to_vec()) {
-                self.directory(path, version, &About::default());
+            if let Ok(above) = RelativePath::new(above.to_vec()) {
+                self.directory(above, version, &About::default());
             }
         }
-        self.above = bytes[..above.last().copied().unwrap_or(0)].to_vec();
+        self.above = path.split().map_or(&[][..], |(above, _)| above).to_vec();
     }
 
     /// Offers a directory, once.

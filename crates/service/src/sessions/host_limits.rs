@@ -3,8 +3,8 @@
 
 use super::Host;
 use super::errands::Running;
-use super::taken::Place;
 use crate::accept::source_of;
+use crate::counts::{Counted, Counts};
 use crate::errands::ErrandsTo;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -109,6 +109,12 @@ impl HostLimits {
     }
 }
 
+/// Seats of sessions that are given away before the session stands, by where it comes from: answers and threads lie
+/// between, and others who ask meanwhile are not to have the same.
+pub(super) type TakenSessions = Counts<Option<IpAddr>>;
+/// The same of streams, by whose they are and which.
+pub(super) type TakenStreams = Counts<(SessionId, u16)>;
+
 /// Who counts as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -146,20 +152,20 @@ impl Origin {
 }
 
 impl Host {
-    /// The place of another session from there, until this goes; `None` if it would be one too many, of all or of those
+    /// The seat of another session from there, until this goes; `None` if it would be one too many, of all or of those
     /// from there. Sessions that have ended, or have neither link nor transfer nor guest, make room at once; then the
     /// one from there that has been without a link for longest: a client that was killed begins the same command again.
-    pub(super) fn take_session(&self, origin: &Origin) -> Option<Place<'_, Option<IpAddr>>> {
-        if let Some(place) = self.take_free(origin) {
-            return Some(place);
+    pub(super) fn take_session(&self, origin: &Origin) -> Option<Counted<Option<IpAddr>>> {
+        if let Some(seat) = self.take_free(origin) {
+            return Some(seat);
         }
         self.end_all("nothing was under way", |session| {
             // Under way is also what a guest of it does, which would end with it.
             let is_idle = || session.transfers().is_empty() && !self.has_vouched(session);
             session.is_closed() || (session.lost_since().is_some() && is_idle())
         });
-        if let Some(place) = self.take_free(origin) {
-            return Some(place);
+        if let Some(seat) = self.take_free(origin) {
+            return Some(seat);
         }
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
         let lost = sessions.into_iter().filter(|session| origin.counts(session));
@@ -173,26 +179,26 @@ impl Host {
     }
 
     /// The same, of what is free.
-    fn take_free(&self, origin: &Origin) -> Option<Place<'_, Option<IpAddr>>> {
-        // Held over both: what is put in place meanwhile gives its place back behind that.
+    fn take_free(&self, origin: &Origin) -> Option<Counted<Option<IpAddr>>> {
+        // Held over both: what is put in place meanwhile gives its seat back behind that.
         let sessions = self.sessions();
         let begin = self.taken_sessions.lock();
         let theirs = sessions.values().filter(|session| origin.is_address_of(session)).count();
         let theirs = theirs + begin.get(&origin.source).copied().unwrap_or(0);
         let all = sessions.len() + begin.values().sum::<usize>();
         let is_full = all >= self.limits.sessions || theirs >= self.limits.sessions_per_address;
-        (!is_full).then(|| self.taken_sessions.take(begin, origin.source))
+        (!is_full).then(|| self.taken_sessions.take(begin, origin.source, 1))
     }
 
-    /// The place of a stream of this session, until this goes; `None` if it would be one too many. It counts where its
+    /// The seat of a stream of this session, until this goes; `None` if it would be one too many. It counts where its
     /// session came from, whatever way it takes itself.
-    pub(super) fn take_stream(&self, session: &Session, stream: u16) -> Option<Place<'_, (SessionId, u16)>> {
+    pub(super) fn take_stream(&self, session: &Session, stream: u16) -> Option<Counted<(SessionId, u16)>> {
         let begin = self.taken_streams.lock();
         let what = (session.id, stream);
-        // One that takes the place of another is not one more.
+        // One that takes the seat of another is not one more.
         let stands = begin.contains_key(&what) || session.streams().contains(&stream);
         let has_room = stands || self.streams_left(session, &begin) > 0;
-        has_room.then(|| self.taken_streams.take(begin, what))
+        has_room.then(|| self.taken_streams.take(begin, what, 1))
     }
 
     /// Gives a copy that is run for somebody up to so many streams, for as long as it runs; how many it may have.

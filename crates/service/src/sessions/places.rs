@@ -1,11 +1,10 @@
 //! The places that pulls read, each with a directory that is held open as long as the transfer: without descriptors
 //! nobody else is let in.
 
-use std::collections::HashMap;
+use crate::counts::{Counted, Counts};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::mutex::lock;
 use thalweg_wire::limits;
 
 /// Places that clients at one address have open, at most: what four transfers may name, each with a descriptor or two.
@@ -13,22 +12,15 @@ const PLACES_PER_ADDRESS_MAX: usize = 4 * limits::PLACES_MAX;
 
 /// How many there are, by where their clients are (`None`: no internet socket).
 #[derive(Default)]
-pub(super) struct OpenPlaces(Mutex<HashMap<Option<IpAddr>, usize>>);
-
-/// Some of them, until this goes.
-pub(super) struct Held {
-    all: Arc<OpenPlaces>,
-    source: Option<IpAddr>,
-    places: usize,
-}
+pub(super) struct OpenPlaces(Arc<Counts<Option<IpAddr>>>);
 
 impl OpenPlaces {
-    /// So many more from there.
+    /// So many more from there, until what it returns goes.
     ///
     /// # Errors
     /// `Busy` if these would be too many.
-    pub fn open(self: &Arc<Self>, source: Option<IpAddr>, places: usize) -> Result<Held> {
-        let mut by_source = lock(&self.0);
+    pub fn open(&self, source: Option<IpAddr>, places: usize) -> Result<Counted<Option<IpAddr>>> {
+        let by_source = self.0.lock();
         let theirs = by_source.get(&source).copied().unwrap_or(0);
         if theirs + places > PLACES_PER_ADDRESS_MAX {
             let cause = format!(
@@ -38,20 +30,7 @@ impl OpenPlaces {
             );
             return Err(Failure::new(FailureKind::Busy, "open", cause));
         }
-        by_source.insert(source, theirs + places);
-        Ok(Held { all: self.clone(), source, places })
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let mut by_source = lock(&self.all.0);
-        if let Some(theirs) = by_source.get_mut(&self.source) {
-            *theirs -= self.places;
-            if *theirs == 0 {
-                by_source.remove(&self.source);
-            }
-        }
+        Ok(self.0.take(by_source, source, places))
     }
 }
 
@@ -66,15 +45,15 @@ mod tests {
 
     #[test]
     fn one_address_has_no_more_places_open_than_four_transfers_may_name() {
-        let all = Arc::<OpenPlaces>::default();
+        let all = OpenPlaces::default();
         let from = |last: u8, places| all.open(Some(IpAddr::from([192, 0, 2, last])), places);
-        let mut held: Vec<Held> = (0..4).map(|_| from(1, limits::PLACES_MAX).unwrap()).collect();
+        let mut held: Vec<_> = (0..4).map(|_| from(1, limits::PLACES_MAX).unwrap()).collect();
         assert_eq!(from(1, 1).err().map(|failure| failure.kind), Some(FailureKind::Busy));
         assert!(from(2, limits::PLACES_MAX).is_ok());
         held.pop();
         assert!(from(1, limits::PLACES_MAX + 1).is_err() && from(1, limits::PLACES_MAX).is_ok());
         drop(held);
-        assert!(lock(&all.0).is_empty());
+        assert!(all.0.lock().is_empty());
     }
 
     #[test]
@@ -89,7 +68,7 @@ mod tests {
         let session = cut_off(&host, 1);
         let place = |name: &str| Place { export: Some("data".to_owned()), path: name.as_bytes().to_vec() };
         let pull = Pull::of(vec![place("one"), place("two")]);
-        let counted = || lock(&host.places.0).values().sum::<usize>();
+        let counted = || host.places.0.lock().values().sum::<usize>();
         let (source, _) = host.pulled_source(&session, &pull, &Terms::of(1 << 20, 1 << 16)).unwrap();
         assert_eq!(counted(), 2);
         drop(source);

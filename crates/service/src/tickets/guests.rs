@@ -9,6 +9,7 @@
 
 use super::issuers::{Given, Issuers, NotTaken};
 use super::{GRACE_S, Record};
+use crate::counts;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -199,12 +200,7 @@ impl All {
         if guests.is_empty() {
             self.by_certificate.remove(&gone.certificate);
         }
-        if let Some(theirs) = self.holders.get_mut(&gone.name) {
-            *theirs -= 1;
-            if *theirs == 0 {
-                self.holders.remove(&gone.name);
-            }
-        }
+        counts::less(&mut self.holders, &gone.name, 1);
     }
 }
 

@@ -70,7 +70,7 @@ impl Brought {
 
     /// What is not among `now`, or is of another kind there; what `is_kept` says is somebody else's business.
     fn stale(&self, now: &Names, is_kept: &dyn Fn(&RelativePath, bool) -> bool) -> Names {
-        let above: HashSet<&[u8]> = now.keys().flat_map(directories_above).collect();
+        let above: HashSet<&[u8]> = now.keys().flat_map(RelativePath::directories_above).collect();
         let is_stale = |(path, is_directory): &(&RelativePath, &bool)| match now.get(*path) {
             Some(is_now) => is_now != *is_directory,
             // A bucket says nothing of its directories.
@@ -146,13 +146,6 @@ fn read(text: &str) -> Option<Names> {
             }
         })
         .collect()
-}
-
-/// The directories that a path is in, without the root.
-fn directories_above(path: &RelativePath) -> impl Iterator<Item = &[u8]> {
-    let bytes = path.as_bytes();
-    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
-    ends.map(move |end| &bytes[..end])
 }
 
 impl Driver<'_> {

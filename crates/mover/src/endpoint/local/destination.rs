@@ -455,8 +455,7 @@ impl LocalDestination {
             return Ok(territory);
         }
         // Its top is the first directory of the path that is in it: look at those above first.
-        let above = path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &path[..slash]);
-        let above = self.place(above)?;
+        let above = self.place(split(path).0)?;
         let mount = self.territories.mount(dir, stat);
         let inheritance = mount.inheritance_of(dir);
         if above.territory.mount.key == mount.key && above.territory.inheritance == inheritance {

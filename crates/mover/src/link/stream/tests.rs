@@ -16,7 +16,6 @@ use thalweg_wire::frame::{Encoding, FrameKind, Inner, OUTER_BYTES};
 use thalweg_wire::message::TransferNumber;
 
 const SEALED: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
-const ALL: [Cipher; 4] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305, Cipher::Tls];
 const SESSION: SessionId = [3; 16];
 
 type Halves = (FrameWriter, FrameReader);
@@ -96,7 +95,7 @@ fn a_frame_that_does_not_fit_gets_a_larger_buffer_if_it_may_come_by_now_and_else
 #[test]
 fn frames_come_as_they_went_in_every_form_over_tcp_and_socketpairs_from_either_side() {
     for (cipher, fds) in
-        ALL.into_iter().flat_map(|cipher| [(cipher, tcp_pair as fn() -> _), (cipher, unix_pair)])
+        Cipher::ALL.into_iter().flat_map(|cipher| [(cipher, tcp_pair as fn() -> _), (cipher, unix_pair)])
     {
         for client_sends in [true, false] {
             let (client, server) = streams(fds(), cipher, limits::KEY_BYTES_MAX);
@@ -120,7 +119,7 @@ fn frames_come_as_they_went_in_every_form_over_tcp_and_socketpairs_from_either_s
 
 #[test]
 fn streams_carry_both_directions_at_once_beyond_what_sockets_hold() {
-    for cipher in ALL {
+    for cipher in Cipher::ALL {
         let (client, server) = streams(tcp_pair(), cipher, limits::KEY_BYTES_MAX);
         let sent: Vec<Vec<u8>> = (0..40).map(|number| vec![number; 1 << 20]).collect();
         std::thread::scope(|scope| {
@@ -144,7 +143,7 @@ fn streams_carry_both_directions_at_once_beyond_what_sockets_hold() {
 
 #[test]
 fn one_thread_may_send_and_then_receive() {
-    for cipher in ALL {
+    for cipher in Cipher::ALL {
         let (mut client, mut server) = streams(unix_pair(), cipher, limits::KEY_BYTES_MAX);
         let mut buffer = FrameBuffer::new(10).unwrap();
         for number in 0..100 {

@@ -6,9 +6,9 @@
 //! goes does so with it, and is not counted ([`abandoned`](crate::endpoint::local::staging::abandoned)). A directory of
 //! our own that goes, and in which we may change nothing, is opened, and closed again if it stays after all.
 
-use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::displace::Replaced;
+use super::{LocalDestination, split};
 use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, Spared, Tops, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::leftover::open_for_us;
@@ -407,10 +407,8 @@ impl Sweep<'_> {
     /// A directory that was opened here stays: it gets its own mode again. Best effort.
     fn close_again(&self, opened: Option<(Vec<u8>, u32)>) {
         let (Some((path, mode)), Some(root)) = (opened, &self.destination.root) else { return };
-        let (parent, name) = match path.iter().rposition(|&byte| byte == b'/') {
-            Some(at) => (root.dir.open_beneath(&path[..at], Links::Refuse).map(Arc::new), &path[at + 1..]),
-            None => (Ok(root.dir.clone()), &path[..]),
-        };
+        let (above, name) = split(&path);
+        let parent = root.dir.open_beneath(above, Links::Refuse);
         if let Err(error) = parent.and_then(|parent| parent.set_mode(name, mode)) {
             tracing::debug!(%error, "a directory that was opened is out of reach");
         }

@@ -5,7 +5,7 @@
 //! A dry run has no kernel either that refuses a link from one project into another: that is foretold by what
 //! directories hand down.
 
-use super::LocalDestination;
+use super::{LocalDestination, split};
 use thalweg_sys::Kind;
 use thalweg_wire::{EntryId, RelativePath};
 
@@ -72,10 +72,7 @@ impl LocalDestination {
         let path = self.final_path(path);
         let mut at = path.as_bytes();
         while !at.is_empty() {
-            at = match at.iter().rposition(|&byte| byte == b'/') {
-                Some(slash) => &at[..slash],
-                None => &[],
-            };
+            (at, _) = split(at);
             if let Ok(place) = self.place(at) {
                 return place.territory.inheritance.project;
             }

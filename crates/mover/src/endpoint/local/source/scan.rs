@@ -439,14 +439,13 @@ impl<'a> Scan<'a> {
     fn only(&mut self) {
         let source = self.source;
         let names = &source.options.only;
-        let on_the_way: HashSet<&[u8]> =
-            names.iter().flat_map(|name| directories_above(name.as_bytes())).collect();
+        let on_the_way: HashSet<&[u8]> = names.iter().flat_map(RelativePath::directories_above).collect();
         let mut done: HashSet<&[u8]> = HashSet::new();
         if let Some(root) = source.roots.iter().find(|root| root.top.is_empty()) {
             self.offer_transfer_root(&root.dir);
         }
         for name in names {
-            for bytes in directories_above(name.as_bytes()).chain([name.as_bytes()]) {
+            for bytes in name.directories_above().chain([name.as_bytes()]) {
                 if self.stopped || bytes.is_empty() || !done.insert(bytes) {
                     continue;
                 }
@@ -472,11 +471,6 @@ impl<'a> Scan<'a> {
             }
         }
     }
-}
-
-/// The directories that a path is in, without the root.
-fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(move |(at, _)| &path[..at])
 }
 
 /// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes when they close
