@@ -16,7 +16,6 @@ use std::time::Instant;
 use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::stream::{End, Ends, Report, buffer_bytes, check_marker, pipe};
 use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
@@ -100,14 +99,7 @@ fn streamed(
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = reaching.congestion(sends)?;
     wishes.link.congestion = congestion.where_we_send(sends);
-    let asked = receipt::Asked {
-        from: vec![from.into()],
-        to: to.into(),
-        compress: false,
-        delete: false,
-        part: None,
-        selected: Selected::default(),
-    };
+    let asked = receipt::Asked::of_stream(from, to);
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let file = options.report.as_deref().map(Report::begin).transpose()?.map(Arc::new);

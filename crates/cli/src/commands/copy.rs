@@ -22,7 +22,6 @@ use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
 use thalweg_client::options::memory;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::receipt_file::selection::Selected;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::client::LinkSettings;
@@ -34,7 +33,6 @@ use thalweg_mover::run::steer::Rate;
 use thalweg_sys::heat;
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::{PartOf, Preserve};
-use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
 /// Receipts that an earlier run left.
@@ -493,11 +491,7 @@ impl Done {
 }
 
 fn header(args: &CopyArgs, selection: &Selection, part: Option<PartOf>) -> receipt::Asked {
-    let places: Vec<String> =
-        args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
-    let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    let selected = Selected::of(selection);
-    receipt::Asked { from, to, compress: args.knobs.compress, delete: args.delete, part, selected }
+    receipt::Asked::of(&args.places, args.knobs.compress, args.delete, part, selection)
 }
 
 /// Why a ticket for the destination is refused.
