@@ -494,7 +494,6 @@ fn header(args: &CopyArgs, selection: &Selection, part: Option<PartOf>) -> recei
     receipt::Asked::of(&args.places, args.knobs.compress, args.delete, part, selection)
 }
 
-/// Why a ticket for the destination is refused.
 /// Of the two tickets that are given those that nothing goes by beside a copy between two daemons: each place may have
 /// its own.
 fn unused_tickets(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewhere>]) -> Vec<String> {
@@ -521,6 +520,7 @@ fn unused_tickets(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewher
     ticket.into_iter().chain(to_ticket).collect()
 }
 
+/// Why a ticket for the destination is refused.
 fn needs_daemons() -> Failure {
     usage("--to-ticket is for a copy between two daemons")
 }
