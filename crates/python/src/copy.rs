@@ -10,11 +10,11 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_client::events;
 use thalweg_client::job::Asked;
 use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
-use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -103,7 +103,7 @@ fn copied(
     let asked = Asked::read(command, places, only, &Places::default())?;
     let part = part(options)?;
     let asked = asked.in_part(part).in_chunks(wishes.movement.asked.chunk_bytes);
-    let state = identity::state_directory(reaching.state())?;
+    let state = reaching.state_if_room(&teller.of_links())?;
     wishes.remembered.state = Some(state.clone());
     let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());
     let (_far_movers, job) = unless_stopped(stop, move || {

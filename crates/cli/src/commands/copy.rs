@@ -601,9 +601,9 @@ pub fn stand_back(priority: Priority) -> Result<()> {
 /// # Errors
 /// As [`identity::state_if_room`].
 pub fn state_if_room(asked: Option<&Path>, is_quiet: bool) -> Result<PathBuf> {
-    let (state, missing) = identity::state_if_room(asked)?;
-    if let Some(failure) = missing.filter(|_| !is_quiet) {
-        show::line(&format!("warning: {failure}; this goes on, and nothing of it is remembered"));
+    let (state, told) = identity::state_if_room(asked)?;
+    if let Some(text) = told.filter(|_| !is_quiet) {
+        show::line(&format!("warning: {text}"));
     }
     Ok(state)
 }
