@@ -107,7 +107,7 @@ pub struct Args {
     pub config: Option<PathBuf>,
 }
 
-/// Commands that another thalweg starts, whose user was told what there is to tell: [`Command::is_internal`].
+/// Commands that another thalweg starts, whose user was told what there is to tell.
 pub const INTERNAL: [&str; 4] = ["mover", "deputy", "keep-run", "keep-job"];
 
 /// What to do.
@@ -220,11 +220,6 @@ impl Command {
                 | Command::Serve(_)
                 | Command::Mover(_)
         )
-    }
-
-    /// Whether another thalweg started it, whose user was told what there is to tell.
-    pub fn is_internal(&self) -> bool {
-        matches!(self, Command::Mover(_) | Command::Deputy(_) | Command::KeepRun(_) | Command::KeepJob(_))
     }
 
     /// How a log is to be written, where that was said.

@@ -36,7 +36,9 @@ fn main() -> std::process::ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let wants_json = words.iter().any(|word| word == "--json");
     let is_data = args::words_ask_for_data(&words);
-    let (command, places) = match config::internal(&words) {
+    let internal = config::internal(&words);
+    let is_internal = internal.is_some();
+    let (command, places) = match internal {
         Some((command, said)) => {
             said.iter().for_each(|text| show::line(text));
             (command, place::Places::default())
@@ -72,7 +74,7 @@ fn main() -> std::process::ExitCode {
             return if is_usage { exit::Exit::Usage.into() } else { exit::Exit::Done.into() };
         }
     };
-    if !args.command.is_internal() {
+    if !is_internal {
         let names = std::env::vars_os().map(|(name, _)| name);
         config::unknown_variables(names).iter().for_each(|why| show::line(&format!("warning: {why}")));
     }

@@ -33,14 +33,17 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// The state directory of a copy or a stream, and why it is not there where there is no room for one: then nothing is
+/// The state directory of a copy or a stream, and what is told where there is no room for one: then nothing is
 /// remembered, and what is signed is signed with a key that is kept nowhere.
 ///
 /// # Errors
 /// If there is no home, or it cannot be created for another reason.
-pub fn state_if_room(asked: Option<&Path>) -> Result<(PathBuf, Option<Failure>)> {
+pub fn state_if_room(asked: Option<&Path>) -> Result<(PathBuf, Option<String>)> {
     match state_directory(asked) {
-        Err(failure) if failure.kind == FailureKind::Space => Ok((state_path(asked)?, Some(failure))),
+        Err(failure) if failure.kind == FailureKind::Space => {
+            let told = format!("{failure}; this goes on, and nothing of it is remembered");
+            Ok((state_path(asked)?, Some(told)))
+        }
         made => Ok((made?, None)),
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::receipt_file::{self, selection::Selected};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
+use thalweg_mover::run::copy::Selection;
 use thalweg_mover::run::{LineSink, ReceiptPart, ReceiptSink};
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::clock::unix_seconds;
@@ -38,6 +40,34 @@ pub struct Asked {
     pub part: Option<PartOf>,
     /// Which names of the sources.
     pub selected: Selected,
+}
+
+impl Asked {
+    /// Of a copy between places as a user writes them, sources first.
+    pub fn of(
+        places: &[OsString],
+        compress: bool,
+        delete: bool,
+        part: Option<PartOf>,
+        selection: &Selection,
+    ) -> Asked {
+        let mut from: Vec<String> =
+            places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
+        let to = from.pop().unwrap_or_default();
+        Asked { from, to, compress, delete, part, selected: Selected::of(selection) }
+    }
+
+    /// Of a stream between two places, escaped: all of a source streams.
+    pub fn of_stream(from: &str, to: &str) -> Asked {
+        Asked {
+            from: vec![from.to_owned()],
+            to: to.to_owned(),
+            compress: false,
+            delete: false,
+            part: None,
+            selected: Selected::default(),
+        }
+    }
 }
 
 /// A receipt that is being written.
@@ -317,8 +347,15 @@ mod tests {
     use thalweg_wire::receipt::Block;
 
     fn asked() -> Asked {
-        let (from, to, selected) = (vec!["a".into()], "b".into(), Selected::default());
-        Asked { from, to, compress: false, delete: false, part: None, selected }
+        Asked::of_stream("a", "b")
+    }
+
+    #[test]
+    fn a_header_has_all_sources_and_the_last_place_as_the_destination_escaped() {
+        let places = ["a", "b\n", "to"].map(OsString::from);
+        let header = header(&Asked::of(&places, true, false, None, &Selection::default()));
+        assert_eq!((&header["from"], &header["to"]), (&json!(["a", "b\\x0a"]), &json!("to")));
+        assert_eq!((&header["compress"], &header["delete"]), (&json!(true), &json!(false)));
     }
 
     /// Somebody else made it beforehand, where all may write.

@@ -10,12 +10,11 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_client::events;
 use thalweg_client::job::Asked;
 use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
-use thalweg_client::receipt_file::selection::Selected;
-use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -25,7 +24,6 @@ use thalweg_mover::run::copy::{
 };
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::message::{Check, PartOf, Preserve, Stays, VerifyLevel};
-use thalweg_wire::path::Escaped;
 
 /// What a copy goes by.
 #[derive(FromPyObject)]
@@ -105,7 +103,7 @@ fn copied(
     let asked = Asked::read(command, places, only, &Places::default())?;
     let part = part(options)?;
     let asked = asked.in_part(part).in_chunks(wishes.movement.asked.chunk_bytes);
-    let state = identity::state_directory(reaching.state())?;
+    let state = reaching.state_if_room(&teller.of_links())?;
     wishes.remembered.state = Some(state.clone());
     let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());
     let (_far_movers, job) = unless_stopped(stop, move || {
@@ -120,8 +118,9 @@ fn copied(
     wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {
         Some(path) => {
-            let selected = Selected::of(&wishes.selection);
-            Some(ReceiptFile::begin(path, &header(places, options, (part, selected)))?)
+            let deletes = options.delete_max.is_some();
+            let asked = receipt::Asked::of(places, options.compress, deletes, part, &wishes.selection);
+            Some(ReceiptFile::begin(path, &asked)?)
         }
         None => None,
     };
@@ -175,24 +174,6 @@ fn part(options: &CopyOptions) -> Result<Option<PartOf>> {
     match (options::part("copy", options.part)?, options.delete_max) {
         (Some(part), Some(_)) => Err(deletes_in_part(part)),
         (part, _) => Ok(part),
-    }
-}
-
-fn header(
-    places: &[OsString],
-    options: &CopyOptions,
-    (part, selected): (Option<PartOf>, Selected),
-) -> receipt::Asked {
-    let shown: Vec<String> =
-        places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
-    let (to, from) = shown.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked {
-        from,
-        to,
-        compress: options.compress,
-        delete: options.delete_max.is_some(),
-        part,
-        selected,
     }
 }
 

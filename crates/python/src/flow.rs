@@ -13,12 +13,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_client::events;
 use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::stream::{End, Ends, Report, buffer_bytes, check_marker, pipe};
-use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -88,7 +87,7 @@ fn streamed(
     teller: &Teller,
     stop: &Stop,
 ) -> Result<Value> {
-    let state = identity::state_directory(reaching.state())?;
+    let state = reaching.state_if_room(&teller.of_links())?;
     let mut far_movers = reaching.to_copy(state.clone(), teller.of_links())?;
     let far = Ends::far(&source, &destination);
     // Without the ends: what nobody waits for any more holds no pipe.
@@ -100,14 +99,7 @@ fn streamed(
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = reaching.congestion(sends)?;
     wishes.link.congestion = congestion.where_we_send(sends);
-    let asked = receipt::Asked {
-        from: vec![from.into()],
-        to: to.into(),
-        compress: false,
-        delete: false,
-        part: None,
-        selected: Selected::default(),
-    };
+    let asked = receipt::Asked::of_stream(from, to);
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let file = options.report.as_deref().map(Report::begin).transpose()?.map(Arc::new);

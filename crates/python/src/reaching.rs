@@ -5,10 +5,11 @@ use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::identity;
 use thalweg_client::options::congestion::{self, Wished};
 use thalweg_client::options::{addresses, units};
 use thalweg_client::place::Places;
-use thalweg_mover::event::Events;
+use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::Result;
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
 use thalweg_mover::plan;
@@ -62,6 +63,16 @@ impl Reaching {
     /// Where keys and what is remembered are kept, if that was said.
     pub fn state(&self) -> Option<&Path> {
         self.state.as_deref()
+    }
+
+    /// The state directory of a copy or a stream, to which it is not needed: where there is no room for one, `events`
+    /// hears of it.
+    pub fn state_if_room(&self, events: &Events) -> Result<PathBuf> {
+        let (state, told) = identity::state_if_room(self.state())?;
+        if let Some(text) = told {
+            events(Event::Note(text));
+        }
+        Ok(state)
     }
 
     /// How patient a link is, and how data are protected on it.

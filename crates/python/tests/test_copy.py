@@ -286,6 +286,28 @@ def test_that_data_ride_in_ssh_is_told_and_reported(daemon: Daemon, tmp_path: Pa
     assert thalweg.copy(source, daemon.url(), ticket=daemon.ticket).details["in_ssh"] is False
 
 
+def test_where_a_state_directory_has_no_room_copies_and_streams_go_on_and_say_so(tmp_path: Path) -> None:
+    source, home, state = tmp_path / "source", tmp_path / "home", tmp_path / "home/state/thalweg"
+    source.write_bytes(os.urandom(300_000))
+    home.mkdir()
+    # In memory a directory needs no room, but an inode.
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,nr_inodes=8", "tmpfs", str(home)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("file systems may not be mounted here")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            for number in range(16):
+                (home / str(number)).touch()
+        for way in (thalweg.copy, thalweg.stream):
+            told: list[thalweg.Event] = []
+            way(source, tmp_path / way.__name__, state=state, on_event=told.append)
+            assert (tmp_path / way.__name__).read_bytes() == source.read_bytes()
+            assert sum("create the state directory failed" in event.get("text", "") for event in told) == 1, told
+        assert not state.exists()
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+
+
 def test_a_static_program_is_looked_for_on_the_path_and_python_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,6 @@ use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
 use thalweg_client::options::memory;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::receipt_file::selection::Selected;
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::client::LinkSettings;
@@ -34,7 +33,6 @@ use thalweg_mover::run::steer::Rate;
 use thalweg_sys::heat;
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::{PartOf, Preserve};
-use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
 /// Receipts that an earlier run left.
@@ -493,14 +491,9 @@ impl Done {
 }
 
 fn header(args: &CopyArgs, selection: &Selection, part: Option<PartOf>) -> receipt::Asked {
-    let places: Vec<String> =
-        args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
-    let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    let selected = Selected::of(selection);
-    receipt::Asked { from, to, compress: args.knobs.compress, delete: args.delete, part, selected }
+    receipt::Asked::of(&args.places, args.knobs.compress, args.delete, part, selection)
 }
 
-/// Why a ticket for the destination is refused.
 /// Of the two tickets that are given those that nothing goes by beside a copy between two daemons: each place may have
 /// its own.
 fn unused_tickets(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewhere>]) -> Vec<String> {
@@ -527,6 +520,7 @@ fn unused_tickets(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewher
     ticket.into_iter().chain(to_ticket).collect()
 }
 
+/// Why a ticket for the destination is refused.
 fn needs_daemons() -> Failure {
     usage("--to-ticket is for a copy between two daemons")
 }
@@ -607,9 +601,9 @@ pub fn stand_back(priority: Priority) -> Result<()> {
 /// # Errors
 /// As [`identity::state_if_room`].
 pub fn state_if_room(asked: Option<&Path>, is_quiet: bool) -> Result<PathBuf> {
-    let (state, missing) = identity::state_if_room(asked)?;
-    if let Some(failure) = missing.filter(|_| !is_quiet) {
-        show::line(&format!("warning: {failure}; this goes on, and nothing of it is remembered"));
+    let (state, told) = identity::state_if_room(asked)?;
+    if let Some(text) = told.filter(|_| !is_quiet) {
+        show::line(&format!("warning: {text}"));
     }
     Ok(state)
 }

@@ -16,7 +16,6 @@ use thalweg_client::events;
 use thalweg_client::far_movers::{FarMovers, Whom};
 use thalweg_client::options::congestion;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::receipt_file::selection::Selected;
 use thalweg_client::stream::{self, End, Ends, Report};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -92,12 +91,8 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
 }
 
 fn begin_receipt(args: &StreamArgs, [from, to]: &[String; 2]) -> Result<Option<ReceiptFile>> {
-    let asked = || {
-        // All of a source streams.
-        let (from, to, selected) = (vec![from.clone()], to.clone(), Selected::default());
-        receipt::Asked { from, to, compress: false, delete: false, part: None, selected }
-    };
-    args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()
+    let begin = |path| ReceiptFile::begin(path, &receipt::Asked::of_stream(from, to));
+    args.receipt.as_deref().map(begin).transpose()
 }
 
 /// Hands what happens to who tells it.

@@ -6,6 +6,7 @@ use super::{File, command, is_absent, takes, text_of, usual_files};
 use crate::args;
 use clap::Command;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use thalweg_mover::failure::{self, Result};
 use toml::de::DeTable;
 
@@ -19,26 +20,41 @@ pub fn internal(words: &[OsString]) -> Option<(Command, Vec<String>)> {
     if !args::INTERNAL.contains(&name) {
         return None;
     }
-    let (mut command, mut said) = (command(), Vec::new());
+    let command = command();
     // Keepers keep nothing there themselves.
     if !command.find_subcommand(name).is_some_and(|sub| takes(sub, STATE)) {
-        return Some((command, said));
+        return Some((command, Vec::new()));
     }
     // Such a process is started without `--config`; a variable that names a file is the user's.
     let asked = std::env::var_os("THALWEG_CONFIG").filter(|file| !file.is_empty());
-    let files = asked.map_or_else(usual_files, |file| vec![file.into()]);
+    let (files, is_asked) = match asked {
+        Some(file) => (vec![PathBuf::from(file)], true),
+        None => (usual_files(), false),
+    };
+    Some(with_state_of(&files, is_asked, command, name))
+}
+
+/// The command line with what these files say of the state of the command `name`, and what is to be said of those that
+/// were passed over. If none was asked for, one that is absent is no matter.
+fn with_state_of(
+    files: &[PathBuf],
+    is_asked: bool,
+    mut command: Command,
+    name: &str,
+) -> (Command, Vec<String>) {
+    let mut said = Vec::new();
     for path in files {
-        let read = match text_of(&path) {
-            Ok(text) => File { path: &path, text: &text }.with_state(command.clone(), name),
-            Err(error) if is_absent(&error) => continue,
-            Err(error) => Err(failure::at_path(failure::of_io("read the configuration", &error), &path)),
+        let read = match text_of(path) {
+            Ok(text) => File { path, text: &text }.with_state(command.clone(), name),
+            Err(error) if is_absent(&error) && !is_asked => continue,
+            Err(error) => Err(failure::at_path(failure::of_io("read the configuration", &error), path)),
         };
         match read {
             Ok(with_state) => command = with_state,
             Err(failure) => said.push(format!("warning: {failure}; this file is passed over")),
         }
     }
-    Some((command, said))
+    (command, said)
 }
 
 impl File<'_> {
@@ -59,7 +75,7 @@ impl File<'_> {
 mod tests {
     use super::*;
     use clap::FromArgMatches;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     #[test]
     fn the_commands_that_are_not_for_people_are_the_internal_ones() {
@@ -88,5 +104,14 @@ mod tests {
         assert_eq!(state("streams = \"many\"\n"), None);
         assert!(read("a = 1\nb = [").unwrap_err().starts_with("/x/config.toml:2: "));
         assert!(read("state = [1]").unwrap_err().contains("a text or a number is expected"));
+    }
+
+    #[test]
+    fn a_file_that_a_variable_names_and_that_is_absent_is_told_and_a_usual_one_is_not() {
+        let absent = [PathBuf::from("/absent/config.toml")];
+        let said = |is_asked: bool| with_state_of(&absent, is_asked, command(), "mover").1;
+        assert_eq!(said(false), [""; 0]);
+        let told = said(true);
+        assert!(told.len() == 1 && told[0].contains("`/absent/config.toml`"), "{told:?}");
     }
 }

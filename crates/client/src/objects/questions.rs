@@ -11,7 +11,7 @@ use crate::threads;
 use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found, Listed, PIECE_BYTES};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, shown_path};
@@ -27,10 +27,11 @@ mod uploads;
 
 pub use uploads::{Cleaning, LeftUpload, UploadState};
 
-/// Objects digested at a time: as many hide a store's answers.
-const WORKERS: usize = 16;
-/// Objects handed out and not told.
-const UNDER_WAY: usize = 2 * WORKERS;
+/// Objects digested at a time: as many hide the answers of a store that is near. Of one that is far it is more, see
+/// [`store::Store::requests_at_once`].
+const WORKERS_NEAR: usize = 16;
+/// Objects handed out and not told, for each that is digested at a time.
+const UNDER_WAY_EACH: usize = 2;
 /// Between two signs of life while no object ends.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
@@ -128,14 +129,15 @@ impl Bucket {
         sink: &mut dyn FnMut(Digested) -> Result<()>,
     ) -> Result<()> {
         let single = self.object()?;
-        let workers = if single.is_some() { 1 } else { WORKERS };
         let is_over = AtomicBool::new(false);
-        let (give, take) = sync_channel::<Job>(UNDER_WAY);
+        // No more is in these than is under way.
+        let (give, take) = channel::<Job>();
         let take = Mutex::new(take);
-        let (tell, hear) = sync_channel::<Digested>(UNDER_WAY);
+        let (tell, hear) = channel::<Digested>();
         std::thread::scope(|scope| {
-            for number in 0..workers {
-                let (tell, take, is_over) = (tell.clone(), &take, &is_over);
+            let (take, is_over) = (&take, &is_over);
+            let start = move || {
+                let tell = tell.clone();
                 let work = move || {
                     while let Some(job) = next(take) {
                         if tell.send(self.digested(job, how, is_over)).is_err() {
@@ -143,29 +145,30 @@ impl Bucket {
                         }
                     }
                 };
-                match threads::spawn_scoped(scope, "digest", work) {
-                    Err(failure) if number == 0 => return Err(failure),
-                    // Fewer of them only take longer.
-                    Err(_) => break,
-                    Ok(_) => {}
-                }
-            }
-            drop(tell);
-            let mut answers = Answers { hear: &hear, under_way: 0, go_on, sink };
+                threads::spawn_scoped(scope, "digest", work).map(drop)
+            };
+            let mut answers = Answers { hear: &hear, under_way: 0, workers: 0, go_on, sink };
+            let hand_out = |answers: &mut Answers<'_>, job: Job| {
+                // By now: before the first list came nobody knew how far the store is.
+                let at_once = self.store.requests_at_once(job.seen.size, WORKERS_NEAR);
+                answers.hand_out(&give, job, at_once, &start)
+            };
             let walked = match single {
                 Some((path, _)) if !wanted(&path) => answers.alive(),
                 Some((path, seen)) => {
-                    answers.hand_out(&give, Job { path, key: self.location.key.clone(), seen })
+                    hand_out(&mut answers, Job { path, key: self.location.key.clone(), seen })
                 }
                 None => self.walk(go_on, &mut |walked| match walked {
                     Walked::Object(path, _) if !wanted(&path) => answers.alive(),
                     Walked::Object(path, store::Listed { key, seen, .. }) => {
-                        answers.hand_out(&give, Job { path, key, seen })
+                        hand_out(&mut answers, Job { path, key, seen })
                     }
                     Walked::Directory(_) => Ok(()),
                     Walked::Trouble(failure) => (answers.sink)(Digested::Trouble(failure)),
                 }),
             };
+            // Only those who digest can tell from now on.
+            drop(start);
             let ended = walked.and_then(|()| answers.hear_all());
             // What is under way is of no use any more, or there is none.
             is_over.store(true, Ordering::Relaxed);
@@ -468,6 +471,8 @@ impl Directories {
 struct Answers<'a> {
     hear: &'a Receiver<Digested>,
     under_way: usize,
+    /// Threads that digest.
+    workers: usize,
     go_on: GoOn<'a>,
     sink: &'a mut dyn FnMut(Digested) -> Result<()>,
 }
@@ -477,10 +482,25 @@ impl Answers<'_> {
         (self.sink)(Digested::Alive)
     }
 
-    /// Hands one out, once there is room for another.
-    fn hand_out(&mut self, give: &SyncSender<Job>, job: Job) -> Result<()> {
-        while self.under_way >= UNDER_WAY {
+    /// Hands one out, once there is room for another. `at_once`: so many like it are digested at a time, each by a
+    /// thread; `start` starts one more where those that are there may have enough to do.
+    fn hand_out(
+        &mut self,
+        give: &Sender<Job>,
+        job: Job,
+        at_once: usize,
+        start: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        while self.under_way >= UNDER_WAY_EACH * at_once {
             self.hear_one()?;
+        }
+        if self.workers < at_once && self.workers <= self.under_way {
+            match start() {
+                Ok(()) => self.workers += 1,
+                Err(failure) if self.workers == 0 => return Err(failure),
+                // Fewer of them only take longer.
+                Err(_) => {}
+            }
         }
         give.send(job).map_err(|_| ended_early())?;
         self.under_way += 1;
@@ -582,7 +602,9 @@ fn ended_early() -> Failure {
 mod tests {
     use super::super::tests::bucket;
     use super::*;
+    use std::cell::Cell;
     use thalweg_objects::testing::{Fake, Fault};
+    use thalweg_wire::Time;
 
     #[test]
     fn a_prefix_without_objects_is_not_there_unless_it_is_known_to_be_a_directory() {
@@ -639,6 +661,44 @@ mod tests {
         assert_eq!((count, fake.keys().len(), told.len()), (2, 0, 1));
         let failure = &told[0];
         assert!(failure.kind == FailureKind::Unsupported && failure.cause.contains("run7/b"), "{failure}");
+    }
+
+    #[test]
+    fn as_many_objects_are_digested_at_once_as_are_to_be_for_their_size_and_twice_as_many_are_handed_out() {
+        let job = || {
+            let seen =
+                Seen { size: 0, etag: String::new(), modified: Time::default(), storage_class: None };
+            Job { path: RelativePath::root(), key: String::new(), seen }
+        };
+        let ((give, _take), (tell, hear)) = (channel(), channel());
+        let (started, has_threads) = (Cell::new(0), Cell::new(true));
+        let start = || {
+            if !has_threads.get() {
+                return Err(ended_early());
+            }
+            started.set(started.get() + 1);
+            Ok(())
+        };
+        let go_on = || -> Result<()> { Ok(()) };
+        let mut sink = |_: Digested| -> Result<()> { Ok(()) };
+        let mut answers =
+            Answers { hear: &hear, under_way: 0, workers: 0, go_on: &go_on, sink: &mut sink };
+        answers.hand_out(&give, job(), 16, &start).unwrap();
+        assert_eq!(started.get(), 1);
+        for _ in 1..256 {
+            answers.hand_out(&give, job(), 128, &start).unwrap();
+        }
+        assert_eq!((started.get(), answers.under_way), (128, 256));
+        // Large ones wait until few are under way.
+        (0..256).for_each(|_| tell.send(Digested::Alive).unwrap());
+        answers.hand_out(&give, job(), 16, &start).unwrap();
+        assert_eq!((started.get(), answers.under_way), (128, 32));
+        // One thread is enough, and without any nothing would come.
+        has_threads.set(false);
+        answers.workers = 1;
+        answers.hand_out(&give, job(), 128, &start).unwrap();
+        answers.workers = 0;
+        assert!(answers.hand_out(&give, job(), 128, &start).is_err());
     }
 
     #[test]

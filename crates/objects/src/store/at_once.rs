@@ -20,6 +20,12 @@ pub(crate) fn requests_at_once(answers_in: Duration, bytes: u64, least: usize) -
 }
 
 impl Store {
+    /// How many requests of one kind, with so many bytes of content each, are to be under way to it by now; at least
+    /// `least`, which are enough near. More to one that is far, as for all that goes to it.
+    pub fn requests_at_once(&self, bytes: u64, least: usize) -> usize {
+        requests_at_once(self.answers_in(), bytes, least)
+    }
+
     /// In what time it answered a request soonest, content and the making of a connection included; zero before it
     /// ever did. Mostly a round trip and a little more.
     pub fn answers_in(&self) -> Duration {

@@ -7,7 +7,7 @@ use super::about::{etag, head, word};
 use super::asking::{Refused, Wish};
 use super::{Body, Head, Seen, Store};
 use crate::answers::{http_time_of, http_time_words, quoted_etag};
-use crate::http::Trouble;
+use crate::http::{REQUESTS_MAX, Trouble};
 use crate::retries::Budget;
 use rusty_s3::Method;
 use std::time::{Duration, Instant};
@@ -16,15 +16,16 @@ use thalweg_mover::mutex::lock;
 
 const READ: &str = "read the object";
 
-/// Bodies that are kept for the next read: one for each of many threads.
-const BODIES_MAX: usize = 64;
+/// Bodies that are kept for the next read: one for each of as many threads as a far store is read by.
+const BODIES_MAX: usize = REQUESTS_MAX;
 /// A body that brought so much before it broke went on: what failed before counts no more.
 const PROGRESS_BYTES: usize = 64 << 10;
 
 impl Store {
     /// Fills `buffer` from byte `offset` on, of the version that was `seen`; tells how many bytes that were: fewer only
     /// at the object's end. `through` is up to where who reads will go on in order, exclusive: the next read that
-    /// begins where this one ended goes on in the same body. At most 64 bodies are kept, then the oldest is given up.
+    /// begins where this one ended goes on in the same body. As many bodies are kept as there are
+    /// requests at most, then the oldest is given up.
     ///
     /// # Errors
     /// `Changed` if the object is another one by now; `NotFound` if it is gone; what the store says, if it refuses.
