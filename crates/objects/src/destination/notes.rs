@@ -445,7 +445,8 @@ pub(super) struct Found {
     pub(super) noted_at: Option<SystemTime>,
 }
 
-/// Tells what is noted of uploads to a bucket of this name, one job at a time.
+/// Tells what is noted of uploads to a bucket of this name, one job at a time. Files of those who were killed while
+/// they wrote a note anew go, of whatever bucket: their jobs may never run again.
 pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -> io::Result<()> {
     let names = match std::fs::read_dir(state) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -453,7 +454,11 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
     };
     for name in names {
         let path = name?.path();
-        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+        let has = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
+        if has(BESIDE) {
+            remove_unfinished(&path);
+        }
+        if !has(EXTENSION) {
             continue;
         }
         match look(&path, bucket, File::try_lock) {
@@ -464,6 +469,14 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
         }
     }
     Ok(())
+}
+
+/// Removes the file of a note that was being written anew, unless somebody still does: who does has it locked, and
+/// gives up if he has not yet. Best effort.
+fn remove_unfinished(path: &Path) {
+    if let Ok(Opened::Ours(_file)) = open_locked(path, false, File::try_lock) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// `None`: it is of another bucket.
@@ -542,6 +555,27 @@ mod tests {
         let again = Notes::open(state.path(), b"job", "s3://memory").unwrap();
         assert_eq!(again.all(), [(1, expected), (60, noted())]);
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_killed_while_it_wrote_a_note_anew_leaves_no_file_and_who_still_writes_keeps_his() {
+        let state = tempfile::tempdir().unwrap();
+        let mut notes = Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        notes.begin(1, noted()).unwrap();
+        let is_written = notes.file.as_ref().unwrap().1.with_extension(BESIDE);
+        let _writes = notes.write_live(&is_written).unwrap();
+        // Of a job whose note is there, of another bucket, and of one whose note is gone.
+        let other = Notes::open(state.path(), b"other", "s3://other").unwrap();
+        let there = other.file.as_ref().unwrap().1.with_extension(BESIDE);
+        drop(other);
+        let gone = state.path().join("gone").with_extension(BESIDE);
+        for left in [&there, &gone] {
+            std::fs::write(left, b"{\"Of\":{\"buc").unwrap();
+        }
+        let mut found = Vec::new();
+        each_of(state.path(), "s3://memory", &mut |job| found.push((job.is_running, job.notes.all()))).unwrap();
+        assert_eq!(found, [(true, vec![(1, noted())])]);
+        assert_eq!([&is_written, &there, &gone].map(|path| path.exists()), [true, false, false]);
     }
 
     /// As on Lustre mounted without `flock`.
