@@ -10,6 +10,17 @@ pub fn program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// What cargo says of packages, tests' own among them: it wants all of them at hand, and gets what is not, if it can.
+///
+/// # Errors
+/// If it cannot, as offline in a clone that was only built: with what to do then.
+pub fn says(of_packages: &mut Command) -> Result<String> {
+    command::says(of_packages).context(
+        "cargo does not tell its packages; those that are not at hand `cargo fetch --locked` gets, where there is a \
+         network",
+    )
+}
+
 /// Builds the program and tells where it is.
 ///
 /// # Errors
@@ -84,4 +95,16 @@ pub fn build_primitives() -> Result<PathBuf> {
     let found = built(&["bench", "--quiet", "--package", "thalweg-mover", "--bench", "primitives"])?;
     let primitives = found.into_iter().find(|built| built.name == "primitives");
     Ok(primitives.context("the benchmark `primitives` does not build")?.program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_cargo_says_nothing_of_packages_it_is_told_how_they_are_fetched() {
+        assert_eq!(says(Command::new("echo").arg("serde")).unwrap(), "serde");
+        let failure = format!("{:#}", says(&mut Command::new("false")).unwrap_err());
+        assert!(failure.contains("`cargo fetch --locked`") && failure.contains("\"false\""), "{failure}");
+    }
 }

@@ -8,7 +8,7 @@
 //! 2. Of each the texts in its directory; equal ones once.
 //! 3. What is in the program besides: letters, and the libraries of Rust and of C.
 
-use crate::{cargo, checkout, command, toolchain};
+use crate::{cargo, checkout, toolchain};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -126,7 +126,7 @@ fn metadata() -> Result<serde_json::Value> {
     for library in ["gnu", "musl"] {
         metadata.args(["--filter-platform", &format!("{}-unknown-linux-{library}", std::env::consts::ARCH)]);
     }
-    serde_json::from_str(&command::says(&mut metadata)?).context("what `cargo metadata` says")
+    serde_json::from_str(&cargo::says(&mut metadata)?).context("what `cargo metadata` says")
 }
 
 /// A line of each package, with the numbers of its texts.

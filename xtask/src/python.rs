@@ -3,6 +3,7 @@
 
 use crate::{cargo, checkout, command, notices, packages, trees};
 use anyhow::{Context, Result, ensure};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -109,7 +110,7 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
             .arg("--out")
             .arg(&wheels),
     );
-    std::fs::remove_file(&licences).with_context(|| licences.display().to_string())?;
+    remove_if_there(&licences)?;
     built?;
     let wheel = trees::files_below(&wheels)?.pop().context("maturin made no wheel")?;
     let listing = command::says(Command::new(&python).args(["-m", "zipfile", "--list"]).arg(&wheel))?;
@@ -124,6 +125,16 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     )?;
     let program = if is_release { cargo::build_release()? } else { cargo::build_debug()? };
     Ok(Installed { python, program, home })
+}
+
+/// Removes a file. Another chore that makes a wheel at the same time has the same one, and may have been first.
+fn remove_if_there(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| path.display().to_string())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The programs of a virtual environment in which everything stands that the tests use; made anew when that changes.
@@ -157,4 +168,20 @@ pub fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| shown.clone())?;
     ensure!(status.success(), "{shown} ended with {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_chore_removed_first_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(notices::NAME);
+        std::fs::write(&path, "text").unwrap();
+        remove_if_there(&path).unwrap();
+        assert!(!path.exists());
+        remove_if_there(&path).unwrap();
+        assert!(remove_if_there(directory.path()).is_err(), "it is no file");
+    }
 }

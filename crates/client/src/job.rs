@@ -301,8 +301,7 @@ impl Asked {
     /// Source and destination as they are shown.
     pub fn names(&self) -> (String, String) {
         let part = self.part.map_or_else(String::new, |part| format!(" (part {part})"));
-        // The number of those that are not shown has room too.
-        let bytes_max = SHOWN_BYTES_MAX - 64;
+        let bytes_max = SHOWN_BYTES_MAX - MORE_BYTES_MAX;
         let mut from = String::new();
         for (at, source) in self.sources.iter().enumerate() {
             let name = source.to_string();
@@ -396,6 +395,9 @@ fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMov
 /// Bytes of all names of a list for a far source: they travel in one message, of which a quarter of a MiB is for
 /// places, rules and terms.
 const LIST_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX - (256 << 10);
+
+/// Room for what stands behind the names of sources: how many more there are, and of which part it is.
+const MORE_BYTES_MAX: usize = 64;
 /// Bytes of such a name with what tells how long it is, in groups of seven bits.
 fn encoded_bytes(name: &RelativePath) -> usize {
     let bytes = name.as_bytes().len();

@@ -14,7 +14,7 @@
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`];
 //! - [`deletion`] removes at the end what the source lacks, if that is asked for.
 
-use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, THREADS_NEAR, Threads};
+use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
 use self::deletion::Deletion;
@@ -23,7 +23,7 @@ use self::partial::ObjectPartial;
 use self::standing::Standing;
 use crate::bucket::{AnyBucket, Bucket};
 use crate::location::Location;
-use crate::store::{About, Removed, Seen, Store, Upload, requests_at_once};
+use crate::store::{About, Removed, Seen, Store, Upload};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,6 +65,9 @@ pub const PART_BYTES_MIN: u64 = 5 << 20;
 const CHUNK_BYTES_MIN: u64 = PART_BYTES_MIN.next_power_of_two();
 /// The usual chunk: files of up to 167 GB.
 const CHUNK_BYTES: u64 = 16 << 20;
+/// What a file that gets its name counts for where requests are bounded by their bytes: between an object of one chunk,
+/// which is put then, and parts that are put together, which sends next to nothing.
+const FINISH_BYTES: u64 = CHUNK_BYTES / 2;
 const _: () = assert!(limits::is_chunk_size(CHUNK_BYTES_MIN) && limits::is_chunk_size(CHUNK_BYTES));
 
 /// Bytes of a chunk for a transfer to a bucket: what is `wanted`, else 16 MiB, but at least 8 MiB, and as much as the
@@ -188,11 +191,6 @@ impl Shared {
     /// Another number whenever something went on: on a slow way a part may take longer than is waited.
     fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed).wrapping_add(self.bucket.moved())
-    }
-
-    /// Requests that write, at once, with so many bytes of content each.
-    fn requests_at_once(&self, bytes: u64) -> usize {
-        requests_at_once(self.bucket.answers_in(), bytes, THREADS_NEAR)
     }
 
     /// Memory for so many bytes, when there is some.
@@ -820,8 +818,7 @@ impl Destination for ObjectDestination {
     }
 
     fn finishes_at_once(&self) -> usize {
-        // Each puts an object of one chunk, or has parts put together.
-        self.shared.requests_at_once(CHUNK_BYTES / 2)
+        self.shared.threads.requests_at_once(FINISH_BYTES)
     }
 
     fn reads_on(&self) -> Option<Instant> {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_http::{Authorities, Kept, Limits, Wishes, is_loopback};
 use thalweg_mover::failure::{self, Reason, Result};
+use thalweg_mover::plan::STREAMS_PLANNED_MAX;
 use ureq::RequestExt as _;
 use ureq::http::{self, HeaderMap, Method};
 use url::Url;
@@ -27,9 +28,11 @@ pub const STALL_LIMIT: Duration = Duration::from_secs(60);
 const DRIP_BYTES_MIN: usize = 4 << 10;
 /// Requests of one kind at once, to a store that is far: one connection and one thread each.
 pub const REQUESTS_MAX: usize = 128;
+/// Connections of those that read: as many as a copy has streams without being asked for more, each of which reads.
+const READS_KEPT: usize = STREAMS_PLANNED_MAX as usize;
 /// Connections that wait for their next request: one for each thread of a large copy, of those that look or write and
 /// of those that read.
-const IDLE_CONNECTIONS_MAX: usize = REQUESTS_MAX + 32;
+const IDLE_CONNECTIONS_MAX: usize = REQUESTS_MAX + READS_KEPT;
 /// How long one waits: stores close theirs after some 20 s or later.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// What an answer's words may be read by at a time.

@@ -1,7 +1,7 @@
 //! README.md and the guides: what a reader is to type is understood, each guide is in the list of documents, and each
 //! command is on a page. Chores are understood wherever a page names one.
 
-use super::text::quoted;
+use super::text::{prose_lines, quoted};
 use crate::bench::suite::SUITES;
 use crate::{checkout, trees};
 use anyhow::{Context, Result};
@@ -100,16 +100,8 @@ fn no_chore(command: &str, is_whole: bool) -> Option<String> {
 
 /// Commands between backquotes outside of blocks, also where a line ends within.
 fn named_in_sentences(text: &str, beginning: &str) -> Vec<String> {
-    let mut is_code = false;
-    let mut prose = String::new();
-    for line in text.lines() {
-        let is_fence = line.starts_with("```");
-        is_code ^= is_fence;
-        if !is_code && !is_fence {
-            prose += line.trim();
-        }
-        prose.push('\n');
-    }
+    let lines: Vec<&str> = prose_lines(text).map(|(_, line)| line.trim()).collect();
+    let prose = lines.join("\n");
     // A backquote that has no other is the matter of its paragraph.
     let commands = prose.split("\n\n").flat_map(quoted).map(|words| words.replace('\n', " "));
     commands.filter(|command| command.starts_with(beginning)).collect()

@@ -1,6 +1,6 @@
 //! Licences: all that the program, its tests and its chores are built from may be given away with what is ours.
 
-use crate::{cargo, checkout, command, notices};
+use crate::{cargo, checkout, notices};
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::iter::Peekable;
@@ -24,9 +24,9 @@ const PERMITTED: [&str; 8] = [
     "Zlib",
 ];
 
-/// What cargo builds here, with all features: not `cargo metadata`, which wants crates of other systems at hand. The
-/// targets of `fuzz` have a lock file of their own, and nobody gets them. Of what is given away, each package has a
-/// text that goes along.
+/// What cargo builds here, with all features. The targets of `fuzz` have a lock file of their own, and nobody gets
+/// them. Of what is given away, each package has a text that goes along. Crates of other systems need not be at hand,
+/// but all for this one, tests' own among them.
 ///
 /// # Errors
 /// If cargo does not answer.
@@ -34,7 +34,7 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     let mut tree = Command::new(cargo::program());
     tree.args(["tree", "--workspace", "--all-features", "--locked", "--color", "never"]);
     tree.args(["--prefix", "none", "--format", "{p}\t{l}"]).current_dir(checkout::root());
-    breaches.extend(forbidden(&command::says(&mut tree)?));
+    breaches.extend(forbidden(&cargo::says(&mut tree)?));
     breaches.extend(notices::lacking()?);
     Ok(())
 }

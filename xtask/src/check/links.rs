@@ -1,5 +1,6 @@
 //! Links of pages, and the anchors that their headings have.
 
+use super::text::prose_lines;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A link that a page has outside of its code.
@@ -16,7 +17,7 @@ pub struct Link {
 /// All links of a page, in order.
 pub fn of(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
-    for (line, shown) in outside_of_blocks(text) {
+    for (line, shown) in prose_lines(text) {
         let prose: String = shown.split('`').step_by(2).collect();
         for link in prose.split("](").skip(1) {
             let target = link.split(')').next().unwrap_or_default();
@@ -34,7 +35,7 @@ pub fn of(text: &str) -> Vec<Link> {
 pub fn anchors(text: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = BTreeSet::new();
-    for (_, line) in outside_of_blocks(text) {
+    for (_, line) in prose_lines(text) {
         let words = line.trim_start_matches('#');
         let depth = line.len() - words.len();
         if !(1..=6).contains(&depth) || !words.starts_with(' ') {
@@ -62,16 +63,6 @@ fn anchor(words: &str) -> String {
     }
     let kept = shown.trim().chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
-}
-
-/// Lines of a page, with their numbers from 1, but for those of its blocks of code.
-fn outside_of_blocks(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut is_code = false;
-    (1..).zip(text.lines()).filter(move |(_, line)| {
-        let is_fence = line.starts_with("```");
-        is_code ^= is_fence;
-        !is_code && !is_fence
-    })
 }
 
 #[cfg(test)]

@@ -68,6 +68,16 @@ pub fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// Lines of a page, with their numbers from 1. Those of its blocks of code are empty: a paragraph ends there.
+pub fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    (1..).zip(text.lines()).map(move |(number, line)| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        (number, if is_code || is_fence { "" } else { line })
+    })
+}
+
 /// Whether a file has a test of this name.
 pub fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
@@ -98,6 +108,12 @@ mod tests {
         let has = |end: &str| files.iter().any(|file| file.ends_with(end));
         assert!(has("src/bench.rs") && has("bench/rows.rs") && !has("src/main.rs"));
         assert_eq!(sources_of(&checkout::root().join("xtask/src/sim")).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn of_blocks_of_code_a_page_has_empty_lines() {
+        let lines: Vec<_> = prose_lines("a\n```sh\nb\n```\n c\n```\nd").collect();
+        assert_eq!(lines, [(1, "a"), (2, ""), (3, ""), (4, ""), (5, " c"), (6, ""), (7, "")]);
     }
 
     #[test]

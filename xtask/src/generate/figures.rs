@@ -63,17 +63,22 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("predict", &["predict-off"]),
 ];
 
-const HEAD: &str = "\
+/// What stands before the first suite.
+fn head() -> String {
+    format!(
+        "\
 <!-- Made by `cargo xtask gen` from bench/results. Do not edit. -->
 
 # The papers' figures, repeated here
 
-Drawn by `thalweg plot` from the result files in \
-[bench/results](https://github.com/thalweg/thalweg/blob/main/bench/results): raw samples, with the command that \
+Drawn by `thalweg plot` from the result files in [bench/results]({}bench/results): raw samples, with the command that \
 repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings \
 are of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, \
 stands beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
-";
+",
+        checkout::PUBLISHED
+    )
+}
 
 /// Pages and drawings, by their path.
 ///
@@ -81,7 +86,7 @@ stands beside it, as in [docs/performance.md](../performance.md); so does which 
 /// If a result cannot be read, or has not a figure that is named here.
 pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let mut page = HEAD.to_owned();
+    let mut page = head();
     let committed = results::all()?;
     for (suite, shown) in SHOWN {
         let Some((path, results)) = plainest(&committed, suite) else { continue };

@@ -14,7 +14,7 @@ use thalweg_mover::run::thread;
 pub(super) const MEMORY_BYTES_MAX: u64 = 512 << 20;
 /// Requests that write, at once, to a bucket that is near: one connection each. More where it is far:
 /// [`requests_at_once`](crate::store::requests_at_once).
-pub(super) const THREADS_NEAR: usize = 16;
+const THREADS_NEAR: usize = 16;
 /// So much longer than a request is made again, who waits for the store waits for it to take something: why a request
 /// failed says more than that nothing was taken.
 pub(super) const STALL_MORE: Duration = Duration::from_secs(300);
@@ -129,6 +129,11 @@ impl Threads {
         Arc::new(Threads { bucket, queue, wakes, started })
     }
 
+    /// Requests that write, at once, with so many bytes of content each.
+    pub(super) fn requests_at_once(&self, bytes: u64) -> usize {
+        requests_at_once(self.bucket.answers_in(), bytes, THREADS_NEAR)
+    }
+
     /// Has this done soon, which sends so many bytes; by the caller where there are no threads to be had. After the end
     /// it is dropped.
     pub(super) fn give(self: &Arc<Self>, bytes: u64, work: Work) {
@@ -158,7 +163,7 @@ impl Threads {
             return false;
         }
         let Some(next) = queue.jobs.front() else { return false };
-        let threads_max = requests_at_once(self.bucket.answers_in(), next.bytes, THREADS_NEAR);
+        let threads_max = self.requests_at_once(next.bytes);
         let starts = queue.idle < queue.jobs.len() && queue.threads < threads_max;
         queue.threads += usize::from(starts);
         starts

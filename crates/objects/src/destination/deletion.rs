@@ -412,7 +412,7 @@ impl<'a> Sweep<'a> {
             Some(lost) => Err(lost),
             None => bucket.remove(&listed.key, &listed.seen),
         };
-        let removed = at_once("delete", destination.shared.requests_at_once(0), &batch, remove);
+        let removed = at_once("delete", destination.shared.threads.requests_at_once(0), &batch, remove);
         let lost = bucket.lost();
         for (listed, removed) in batch.into_iter().zip(removed) {
             let failure = match removed {

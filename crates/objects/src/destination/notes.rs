@@ -107,18 +107,31 @@ enum Line {
     },
 }
 
+/// An upload that is under way.
+struct Live {
+    noted: Noted,
+    /// Of all its lines.
+    line_bytes: u64,
+}
+
+impl Live {
+    /// A line says that these parts are in the store.
+    fn add(&mut self, parts: Vec<NotedPart>, line_bytes: u64) {
+        self.noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
+        self.line_bytes += line_bytes;
+    }
+}
+
 /// See the module.
 pub(super) struct Notes {
     file: Option<(File, PathBuf)>,
     /// Where the last line that is durable ends.
     end: u64,
-    live: BTreeMap<u64, Noted>,
+    live: BTreeMap<u64, Live>,
     next: u64,
     /// Whose uploads these are.
     bucket: String,
-    /// Bytes of lines, of each upload that is under way.
-    bytes: BTreeMap<u64, u64>,
-    /// Of lines of all others.
+    /// Bytes of lines that are not of what is under way.
     dead_bytes: u64,
     dead_bytes_max: u64,
 }
@@ -131,10 +144,10 @@ impl Notes {
 
     /// What was read of a file.
     fn of(file: Option<(File, PathBuf)>, bucket: &str, read: ReadNote) -> Notes {
-        let ReadNote { end, live, next, bytes, .. } = read;
-        let dead_bytes = end - bytes.values().sum::<u64>();
+        let ReadNote { end, live, next, .. } = read;
+        let dead_bytes = end - live.values().map(|live| live.line_bytes).sum::<u64>();
         let bucket = bucket.to_owned();
-        Notes { file, end, live, next, bucket, bytes, dead_bytes, dead_bytes_max: DEAD_BYTES_MAX }
+        Notes { file, end, live, next, bucket, dead_bytes, dead_bytes_max: DEAD_BYTES_MAX }
     }
 
     /// Those of the job that `identity` names, in the directory `state`. Where nothing can be locked there, nothing is
@@ -213,9 +226,8 @@ impl Notes {
 
     /// An upload begins.
     pub(super) fn begin(&mut self, number: u64, noted: Noted) -> Result<()> {
-        let bytes = self.append(&Line::Begin { number, noted: noted.clone() }, true)?;
-        self.live.insert(number, noted);
-        self.bytes.insert(number, bytes);
+        let line_bytes = self.append(&Line::Begin { number, noted: noted.clone() }, true)?;
+        self.live.insert(number, Live { noted, line_bytes });
         Ok(())
     }
 
@@ -225,22 +237,18 @@ impl Notes {
             return Ok(());
         }
         let line = Line::Parts { number, parts };
-        let bytes = self.append(&line, true)?;
-        *self.bytes.entry(number).or_default() += bytes;
-        if let (Line::Parts { parts, .. }, Some(noted)) = (line, self.live.get_mut(&number)) {
-            noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
+        let line_bytes = self.append(&line, true)?;
+        if let (Line::Parts { parts, .. }, Some(live)) = (line, self.live.get_mut(&number)) {
+            live.add(parts, line_bytes);
         }
         Ok(())
     }
 
     /// It is complete, or thrown away. What of this is lost is found to be gone at the store.
     pub(super) fn end(&mut self, number: u64) {
-        if self.live.remove(&number).is_none() {
-            return;
-        }
-        let own = self.bytes.remove(&number).unwrap_or(0);
+        let Some(ended) = self.live.remove(&number) else { return };
         let last = self.append(&Line::End { number }, false).unwrap_or(0);
-        self.dead_bytes += own + last;
+        self.dead_bytes += ended.line_bytes + last;
         if self.dead_bytes > self.dead_bytes_max
             && let Err(error) = self.write_anew()
         {
@@ -258,15 +266,18 @@ impl Notes {
             std::fs::rename(&beside, &path)?;
             Ok(written)
         });
-        let (file, end, bytes) = written.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
+        let (file, end, each_bytes) = written.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
         let directory = path.parent().map(Path::to_owned);
-        (self.file, self.end, self.bytes, self.dead_bytes) = (Some((file, path)), end, bytes, 0);
+        (self.file, self.end, self.dead_bytes) = (Some((file, path)), end, 0);
+        for (live, line_bytes) in self.live.values_mut().zip(each_bytes) {
+            live.line_bytes = line_bytes;
+        }
         directory.map_or(Ok(()), |directory| File::open(directory)?.sync_all())
     }
 
     /// Lines of what is under way, durable in a new file at `path`, which is locked: whoever finds it under the name of
-    /// the note is to find it taken. With where they end, and the bytes of each.
-    fn write_live(&self, path: &Path) -> io::Result<(File, u64, BTreeMap<u64, u64>)> {
+    /// the note is to find it taken. With where they end, and the bytes of those of each upload, in their order.
+    fn write_live(&self, path: &Path) -> io::Result<(File, u64, Vec<u64>)> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
         match file.try_lock() {
@@ -281,37 +292,38 @@ impl Notes {
             Ok(bytes.len() as u64)
         };
         let mut end = put(&Line::Of { bucket: self.bucket.clone() })?;
-        let mut bytes = BTreeMap::new();
-        for (&number, noted) in &self.live {
+        let mut each_bytes = Vec::with_capacity(self.live.len());
+        for (&number, Live { noted, .. }) in &self.live {
             let mut own = put(&Line::Begin { number, noted: noted.clone() })?;
             if !noted.parts.is_empty() {
                 own += put(&Line::Parts { number, parts: noted.parts.values().cloned().collect() })?;
             }
-            bytes.insert(number, own);
+            each_bytes.push(own);
             end += own;
         }
         writer.flush()?;
         drop(writer);
         file.sync_all()?;
-        Ok((file, end, bytes))
+        Ok((file, end, each_bytes))
     }
 
     /// What is under way for a key, and goes on.
     pub(super) fn find(&self, key: &str) -> Option<(u64, Noted)> {
         let is_it = |noted: &Noted| noted.key == key && !noted.is_given_up;
-        self.live.iter().find(|(_, noted)| is_it(noted)).map(|(number, noted)| (*number, noted.clone()))
+        let (number, live) = self.live.iter().find(|(_, live)| is_it(&live.noted))?;
+        Some((*number, live.noted.clone()))
     }
 
     /// Nobody goes on with this one. It stays until it is ended.
     pub(super) fn give_up(&mut self, number: u64) {
-        if let Some(noted) = self.live.get_mut(&number) {
-            noted.is_given_up = true;
+        if let Some(live) = self.live.get_mut(&number) {
+            live.noted.is_given_up = true;
         }
     }
 
     /// All that is under way.
     pub(super) fn all(&self) -> Vec<(u64, Noted)> {
-        self.live.iter().map(|(number, noted)| (*number, noted.clone())).collect()
+        self.live.iter().map(|(number, live)| (*number, live.noted.clone())).collect()
     }
 
     /// Whether what is under way outlasts the transfer.
@@ -384,15 +396,13 @@ struct ReadNote {
     /// Where its first damaged line begins, or it ends.
     end: u64,
     of: Option<String>,
-    live: BTreeMap<u64, Noted>,
-    /// As [`Notes`] has them.
-    bytes: BTreeMap<u64, u64>,
+    live: BTreeMap<u64, Live>,
     next: u64,
 }
 
 impl Default for ReadNote {
     fn default() -> ReadNote {
-        ReadNote { end: 0, of: None, live: BTreeMap::new(), bytes: BTreeMap::new(), next: 1 }
+        ReadNote { end: 0, of: None, live: BTreeMap::new(), next: 1 }
     }
 }
 
@@ -405,26 +415,23 @@ fn read(file: &mut File) -> io::Result<ReadNote> {
         lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
         let Some(text) = line.strip_suffix(b"\n") else { return Ok(note) };
         let Ok(read) = serde_json::from_slice::<Line>(text) else { return Ok(note) };
-        let bytes = line.len() as u64;
+        let line_bytes = line.len() as u64;
         match read {
             Line::Of { bucket } => note.of = Some(bucket),
             Line::Begin { number, noted } => {
                 note.next = note.next.max(number.saturating_add(1));
-                note.live.insert(number, noted);
-                note.bytes.insert(number, bytes);
+                note.live.insert(number, Live { noted, line_bytes });
             }
             Line::Parts { number, parts } => {
-                if let Some(noted) = note.live.get_mut(&number) {
-                    noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
-                    *note.bytes.entry(number).or_default() += bytes;
+                if let Some(live) = note.live.get_mut(&number) {
+                    live.add(parts, line_bytes);
                 }
             }
             Line::End { number } => {
                 note.live.remove(&number);
-                note.bytes.remove(&number);
             }
         }
-        note.end += bytes;
+        note.end += line_bytes;
     }
 }
 
@@ -438,7 +445,8 @@ pub(super) struct Found {
     pub(super) noted_at: Option<SystemTime>,
 }
 
-/// Tells what is noted of uploads to a bucket of this name, one job at a time.
+/// Tells what is noted of uploads to a bucket of this name, one job at a time. Files of those who were killed while
+/// they wrote a note anew go, of whatever bucket: their jobs may never run again.
 pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -> io::Result<()> {
     let names = match std::fs::read_dir(state) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -446,7 +454,11 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
     };
     for name in names {
         let path = name?.path();
-        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+        let has = |wanted: &str| path.extension().is_some_and(|extension| extension == wanted);
+        if has(BESIDE) {
+            remove_unfinished(&path);
+        }
+        if !has(EXTENSION) {
             continue;
         }
         match look(&path, bucket, File::try_lock) {
@@ -457,6 +469,14 @@ pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -
         }
     }
     Ok(())
+}
+
+/// Removes the file of a note that was being written anew, unless somebody still does: who does has it locked, and
+/// gives up if he has not yet. Best effort.
+fn remove_unfinished(path: &Path) {
+    if let Ok(Opened::Ours(_file)) = open_locked(path, false, File::try_lock) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// `None`: it is of another bucket.
@@ -535,6 +555,27 @@ mod tests {
         let again = Notes::open(state.path(), b"job", "s3://memory").unwrap();
         assert_eq!(again.all(), [(1, expected), (60, noted())]);
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_killed_while_it_wrote_a_note_anew_leaves_no_file_and_who_still_writes_keeps_his() {
+        let state = tempfile::tempdir().unwrap();
+        let mut notes = Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        notes.begin(1, noted()).unwrap();
+        let is_written = notes.file.as_ref().unwrap().1.with_extension(BESIDE);
+        let _writes = notes.write_live(&is_written).unwrap();
+        // Of a job whose note is there, of another bucket, and of one whose note is gone.
+        let other = Notes::open(state.path(), b"other", "s3://other").unwrap();
+        let there = other.file.as_ref().unwrap().1.with_extension(BESIDE);
+        drop(other);
+        let gone = state.path().join("gone").with_extension(BESIDE);
+        for left in [&there, &gone] {
+            std::fs::write(left, b"{\"Of\":{\"buc").unwrap();
+        }
+        let mut found = Vec::new();
+        each_of(state.path(), "s3://memory", &mut |job| found.push((job.is_running, job.notes.all()))).unwrap();
+        assert_eq!(found, [(true, vec![(1, noted())])]);
+        assert_eq!([&is_written, &there, &gone].map(|path| path.exists()), [true, false, false]);
     }
 
     /// As on Lustre mounted without `flock`.

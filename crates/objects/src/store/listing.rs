@@ -26,6 +26,9 @@ const LIST_UPLOADS: &str = "list unfinished uploads";
 /// What a list is told that would be asked for again and again.
 pub(super) const ENDLESS: &str = "its list goes on where it did before, and so would never end";
 
+/// The same of one that goes on somewhere else each time.
+const NOTHING_NEW: &str = "its list goes on and on with nothing new in it";
+
 /// Pages in a row that may have nothing new: a store that removed much may show some.
 const EMPTY_PAGES_MAX: u32 = 1000;
 /// Tokens of a list that are known again.
@@ -36,7 +39,7 @@ const NAMES_MAX: usize = 1000;
 const REMOVED_MAX: usize = 1000;
 /// Unfinished uploads, and parts, on one page: some stores have ten times as many on theirs.
 pub(super) const PAGE_MAX: &str = "1000";
-/// Requests for uploads, at most, before some are told.
+/// Requests for uploads, at most, before some are told; a list that has none on so many pages is given up.
 const UPLOAD_PAGES_MAX: usize = 1000;
 
 /// Where a list goes on: the store's token, and what is known again of what was before it.
@@ -129,7 +132,7 @@ impl Store {
                 let is_empty = names.iter().all(|name| before.contains(name));
                 let empty_pages = if is_empty { place.empty_pages.saturating_add(1) } else { 0 };
                 if empty_pages > EMPTY_PAGES_MAX {
-                    return Err(self.nonsense(&wish, "its list goes on and on with nothing new in it"));
+                    return Err(self.nonsense(&wish, NOTHING_NEW));
                 }
                 let mut tokens = place.tokens;
                 if tokens.len() >= TOKENS_MAX {
@@ -251,7 +254,7 @@ impl Store {
     }
 
     /// Uploads that were begun and are not complete, of keys that begin with `prefix`; not many more than `most`, and
-    /// where the list goes on then: that is `after` for the others.
+    /// where the list goes on then: that is `after` for the others. If it goes on there is at least one.
     ///
     /// # Errors
     /// If the store refuses, or its list makes no sense.
@@ -263,7 +266,7 @@ impl Store {
     ) -> Result<(Vec<Upload>, Option<UploadsFrom>)> {
         let mut uploads = Vec::new();
         let mut after: Option<(String, String)> = after.map(|after| after.0.clone());
-        for _ in 0..UPLOAD_PAGES_MAX {
+        for page in 1..=UPLOAD_PAGES_MAX {
             let mut wish = Wish::new(LIST_UPLOADS, "s3:ListBucketMultipartUploads", Method::Get, None);
             wish.words_max = Some(LIST_BYTES_MAX);
             wish.query = vec![("uploads", "1".into()), ("encoding-type", "url".into())];
@@ -292,6 +295,9 @@ impl Store {
             after = next;
             if after.is_none() || uploads.len() >= most {
                 break;
+            }
+            if page == UPLOAD_PAGES_MAX && uploads.is_empty() {
+                return Err(self.nonsense(&wish, NOTHING_NEW));
             }
         }
         Ok((uploads, after.map(UploadsFrom)))

@@ -11,8 +11,11 @@ use thalweg_wire::Time;
 
 /// Uploads listed at a time, each of which is asked for its parts.
 const UPLOADS_AT_ONCE: usize = 10_000;
-/// So often at most: a store whose list never ends is not asked for ever.
+/// So often at most: a store whose list never ends is not asked for ever. Each list has some.
 const UPLOAD_LISTS_MAX: usize = 10_000;
+/// One of ours that is this old by the store's clock is in the notes that were read first: stores take no signature of
+/// who is off by more than 15 minutes.
+const NEW_AGE_MAX: Duration = Duration::from_secs(3600);
 
 /// An upload that was begun and neither completed nor aborted.
 #[derive(Debug)]
@@ -40,6 +43,15 @@ pub enum UploadState {
     Left,
     /// It is.
     Removed,
+}
+
+/// Uploads of ours.
+#[derive(Default)]
+struct Ours {
+    /// Their names at the store, as they are noted.
+    noted: HashSet<String>,
+    /// Of those that were listed the bytes that their parts take, and the time since they were begun.
+    listed: HashMap<String, (u64, Option<Duration>)>,
 }
 
 /// Which uploads go.
@@ -89,7 +101,8 @@ impl Bucket {
     /// Uploads at this key or below it that were not completed, and ends those that may go. No store tells whose they
     /// are, and one that is under way looks like one that was left: those of ours are told, and ended, by what is noted
     /// here, each job while no transfer has it. The store's list tells their bytes and when they were begun, and all
-    /// others. However many there are, `each` hears of all.
+    /// others. However many there are, `each` hears of all: of those of others as they are listed, of ours at the end.
+    /// In memory are some that were listed, and all of ours.
     ///
     /// # Errors
     /// What the store says of the list where nothing of ours is noted, the kernel of the notes; what the store says of
@@ -111,25 +124,41 @@ impl Bucket {
         trouble: &mut dyn FnMut(Failure),
         each: &mut dyn FnMut(LeftUpload),
     ) -> Result<()> {
-        let (mut after, mut ours) = (None, HashSet::new());
+        let mut ours = Ours::default();
+        self.add_noted(cleaning.state, &mut ours.noted)?;
+        let refused = self.left_of_others(at_once, cleaning, &mut ours, trouble, each).err();
+        // Behind all lists: those tell more of ours than is noted, wherever they come in them.
+        let has_ours = self.left_of_ours(cleaning, ours.listed, trouble, each)?;
+        match refused {
+            Some(failure) if !has_ours => return Err(failure),
+            Some(failure) => trouble(failure),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Adds the names of all uploads of ours.
+    fn add_noted(&self, state: &Path, noted: &mut HashSet<String>) -> Result<()> {
+        ObjectDestination::leftovers(&self.store, state, &mut |job| {
+            let here = job.uploads().into_iter().filter(|left| self.has(&left.key));
+            noted.extend(here.map(|left| left.upload));
+        })
+    }
+
+    /// Those that are listed and not ours; what is told of ours is kept.
+    fn left_of_others(
+        &self,
+        at_once: usize,
+        cleaning: &Cleaning<'_>,
+        ours: &mut Ours,
+        trouble: &mut dyn FnMut(Failure),
+        each: &mut dyn FnMut(LeftUpload),
+    ) -> Result<()> {
+        let mut after = None;
         for _ in 0..UPLOAD_LISTS_MAX {
-            let (listed, refused) = match self.store.uploads(&self.location.key, after.as_ref(), at_once) {
-                Ok((listed, next)) => {
-                    after = next;
-                    (listed, None)
-                }
-                Err(failure) => {
-                    after = None;
-                    (Vec::new(), Some(failure))
-                }
-            };
-            self.left_of(&listed, cleaning, &mut ours, trouble, each)?;
-            if let Some(failure) = refused {
-                if ours.is_empty() {
-                    return Err(failure);
-                }
-                trouble(failure);
-            }
+            let (listed, next) = self.store.uploads(&self.location.key, after.as_ref(), at_once)?;
+            self.left_of(&listed, cleaning, ours, trouble, each)?;
+            after = next;
             if after.is_none() {
                 return Ok(());
             }
@@ -138,12 +167,12 @@ impl Bucket {
         Err(Failure::new(FailureKind::Protocol, "look for unfinished uploads", cause))
     }
 
-    /// Of those that are `listed`, and ours that were not told yet.
+    /// The same of those that are `listed`.
     fn left_of(
         &self,
         listed: &[Upload],
         cleaning: &Cleaning<'_>,
-        ours: &mut HashSet<String>,
+        ours: &mut Ours,
         trouble: &mut dyn FnMut(Failure),
         each: &mut dyn FnMut(LeftUpload),
     ) -> Result<()> {
@@ -159,24 +188,17 @@ impl Bucket {
                 Err(failure) => trouble(failure),
             }
         }
-        // Behind the list: what was begun since is not in that.
-        ObjectDestination::leftovers(&self.store, cleaning.state, &mut |job| {
-            let noted = job.noted_at().and_then(|at| cleaning.now.duration_since(at).ok());
-            for left in job.uploads().into_iter().filter(|left| self.has(&left.key)) {
-                // It was begun before something was noted of it.
-                let (bytes, age) = found.remove(left.upload.as_str()).unwrap_or((left.bytes, noted));
-                if !ours.insert(left.upload.clone()) {
-                    continue;
-                }
-                let state = match job.are_in_use() {
-                    true => UploadState::InUse,
-                    false => cleaning.clean(age, trouble, || job.end(&self.store, &left)),
-                };
-                each(LeftUpload { key: shown_path(left.key.as_bytes()), bytes, age, state });
-            }
-        })?;
-        for upload in listed.iter().filter(|upload| !ours.contains(&upload.id)) {
+        // Behind the list: one of ours may have been begun since the notes were read, and is not to pass for another's.
+        let mut unknown = found.iter().filter(|(id, _)| !ours.noted.contains(**id));
+        if unknown.any(|(_, (_, age))| age.is_none_or(|age| age < NEW_AGE_MAX)) {
+            self.add_noted(cleaning.state, &mut ours.noted)?;
+        }
+        for upload in listed {
             let Some((bytes, age)) = found.remove(upload.id.as_str()) else { continue };
+            if ours.noted.contains(&upload.id) {
+                ours.listed.insert(upload.id.clone(), (bytes, age));
+                continue;
+            }
             let state = match cleaning.older_than {
                 None => UploadState::Unknown,
                 Some(_) => cleaning.clean(age, trouble, || self.store.abort(upload)),
@@ -184,6 +206,31 @@ impl Bucket {
             each(LeftUpload { key: shown_path(upload.key.as_bytes()), bytes, age, state });
         }
         Ok(())
+    }
+
+    /// Ours, by what was `listed` of them, else by what is noted; whether there are any.
+    fn left_of_ours(
+        &self,
+        cleaning: &Cleaning<'_>,
+        mut listed: HashMap<String, (u64, Option<Duration>)>,
+        trouble: &mut dyn FnMut(Failure),
+        each: &mut dyn FnMut(LeftUpload),
+    ) -> Result<bool> {
+        let mut has_some = false;
+        ObjectDestination::leftovers(&self.store, cleaning.state, &mut |job| {
+            let noted = job.noted_at().and_then(|at| cleaning.now.duration_since(at).ok());
+            for left in job.uploads().into_iter().filter(|left| self.has(&left.key)) {
+                has_some = true;
+                // It was begun before something was noted of it.
+                let (bytes, age) = listed.remove(&left.upload).unwrap_or((left.bytes, noted));
+                let state = match job.are_in_use() {
+                    true => UploadState::InUse,
+                    false => cleaning.clean(age, trouble, || job.end(&self.store, &left)),
+                };
+                each(LeftUpload { key: shown_path(left.key.as_bytes()), bytes, age, state });
+            }
+        })?;
+        Ok(has_some)
     }
 }
 
@@ -208,6 +255,12 @@ mod tests {
 
     /// Begins an upload of two parts and sends the first.
     fn begin(to: &dyn Destination) {
+        let number = send(to);
+        to.record(&[(number, vec![(0, Digest([1; 32]))])]).unwrap();
+    }
+
+    /// The same, and does not note that part. Tells its number.
+    fn send(to: &dyn Destination) -> u64 {
         let time = Time { seconds: 1_600_000_000, nanos: 0 };
         let size = 2 * PART as u64;
         let seen = Seen { size, etag: String::new(), modified: time, storage_class: None };
@@ -216,7 +269,7 @@ mod tests {
         let partial = to.begin(&entry).unwrap();
         partial.write_at(&vec![7; PART], 0).unwrap();
         to.sync(std::slice::from_ref(&partial)).unwrap();
-        to.record(&[(partial.number(), vec![(0, Digest([1; 32]))])]).unwrap();
+        partial.number()
     }
 
     /// What is left in `bucket`, as far as the notes in `state` and the store's list know, and failures.
@@ -296,5 +349,51 @@ mod tests {
         assert!(failures == 0 && gone.iter().all(|left| left.state == UploadState::Removed), "{gone:?}");
         assert_eq!(gone.len(), 7);
         assert!(bucket.store.uploads("", None, 1000).unwrap().0.is_empty());
+    }
+
+    /// Others stand before it, more than are listed at a time.
+    #[test]
+    fn one_of_ours_that_is_listed_late_is_told_as_the_store_knows_it() {
+        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        fake.set_page_keys(2);
+        let bucket = bucket(&fake, "run7/");
+        for key in ["run7/a", "run7/b", "run7/c"] {
+            bucket.store.begin(key, &About::default()).unwrap();
+        }
+        let given = bucket.destination(state.path()).unwrap();
+        let to = (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap();
+        send(&*to);
+        to.close(false);
+        let (told, failures) = left(&bucket, state.path(), None);
+        let ours = told.last().unwrap();
+        assert_eq!((told.len(), failures, ours.key.as_str()), (4, 0, "run7/large"), "{told:?}");
+        assert_eq!((ours.state, ours.bytes), (UploadState::Removed, PART as u64));
+    }
+
+    #[test]
+    fn one_of_ours_that_is_begun_while_others_are_ended_does_not_pass_for_one_of_those() {
+        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        fake.set_page_keys(2);
+        let bucket = bucket(&fake, "run7/");
+        for key in ["run7/a", "run7/b", "run7/c"] {
+            bucket.store.begin(key, &About::default()).unwrap();
+        }
+        let given = bucket.destination(state.path()).unwrap();
+        let to = (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap();
+        let older_than = Some(Duration::ZERO);
+        let cleaning = Cleaning { removes: true, older_than, state: state.path(), now: SystemTime::now() };
+        let mut told = Vec::new();
+        let mut each = |one: LeftUpload| {
+            // It is behind what is being told.
+            if told.is_empty() {
+                begin(&*to);
+            }
+            told.push((one.key, one.state));
+        };
+        bucket.left_by(2, &cleaning, &mut |failure| panic!("{failure}"), &mut each).unwrap();
+        let ended = ["run7/a", "run7/b", "run7/c"].map(|key| (key.to_owned(), UploadState::Removed));
+        assert_eq!(told[..3], ended);
+        assert_eq!(told[3..], [("run7/large".to_owned(), UploadState::InUse)]);
+        to.close(false);
     }
 }

@@ -234,6 +234,28 @@ fn parts_and_uploads_come_in_pages_that_have_room_in_an_answer() {
     assert_eq!(fake.asked_to("ListMultipartUploads")[0].query["max-uploads"], "1000");
 }
 
+#[test]
+fn a_list_of_uploads_that_goes_on_and_on_with_none_in_it_is_given_up() {
+    let (fake, store) = fake();
+    store.begin("k", &About::default()).unwrap();
+    let empty_page = |marker: usize| {
+        let words = format!(
+            "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>!{marker}</NextKeyMarker>\
+             </ListMultipartUploadsResult>"
+        );
+        say(200, Vec::new(), &words)
+    };
+    // Each goes on elsewhere, and all of them before the first key.
+    let empty_pages = |pages: usize| {
+        (0..pages).for_each(|marker| fake.fail("ListMultipartUploads", 1, empty_page(marker)));
+    };
+    empty_pages(999);
+    assert_eq!(store.uploads("", None, 1000).unwrap().0.len(), 1);
+    empty_pages(1000);
+    let failure = store.uploads("", None, 1000).unwrap_err();
+    assert!(failure.cause.contains("with nothing new in it"), "{failure}");
+}
+
 // Removing.
 
 #[test]
