@@ -120,7 +120,8 @@ impl LinesAMinute {
     fn tell(&mut self, now: Instant, more: impl FnOnce(u64), line: impl FnOnce()) {
         let is_over = self.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(60));
         if is_over {
-            let before = std::mem::replace(self, LinesAMinute { since: Some(now), ..LinesAMinute::default() });
+            let before =
+                std::mem::replace(self, LinesAMinute { since: Some(now), ..LinesAMinute::default() });
             if before.untold > 0 {
                 more(before.untold);
             }

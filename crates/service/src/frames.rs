@@ -51,11 +51,7 @@ impl Attachments {
     ///
     /// # Errors
     /// `Busy` if it would be one too many.
-    fn begin(
-        &self,
-        source: Option<IpAddr>,
-        (most, each): (usize, usize),
-    ) -> Result<Counted<Option<IpAddr>>> {
+    fn begin(&self, source: Option<IpAddr>, (most, each): (usize, usize)) -> Result<Counted<Option<IpAddr>>> {
         let by_source = self.0.lock();
         let theirs = by_source.get(&source).copied().unwrap_or(0);
         if theirs >= each || by_source.values().sum::<usize>() >= most {

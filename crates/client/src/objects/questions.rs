@@ -666,8 +666,7 @@ mod tests {
     #[test]
     fn as_many_objects_are_digested_at_once_as_are_to_be_for_their_size_and_twice_as_many_are_handed_out() {
         let job = || {
-            let seen =
-                Seen { size: 0, etag: String::new(), modified: Time::default(), storage_class: None };
+            let seen = Seen { size: 0, etag: String::new(), modified: Time::default(), storage_class: None };
             Job { path: RelativePath::root(), key: String::new(), seen }
         };
         let ((give, _take), (tell, hear)) = (channel(), channel());
@@ -681,8 +680,7 @@ mod tests {
         };
         let go_on = || -> Result<()> { Ok(()) };
         let mut sink = |_: Digested| -> Result<()> { Ok(()) };
-        let mut answers =
-            Answers { hear: &hear, under_way: 0, workers: 0, go_on: &go_on, sink: &mut sink };
+        let mut answers = Answers { hear: &hear, under_way: 0, workers: 0, go_on: &go_on, sink: &mut sink };
         answers.hand_out(&give, job(), 16, &start).unwrap();
         assert_eq!(started.get(), 1);
         for _ in 1..256 {
