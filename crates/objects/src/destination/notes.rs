@@ -573,7 +573,8 @@ mod tests {
             std::fs::write(left, b"{\"Of\":{\"buc").unwrap();
         }
         let mut found = Vec::new();
-        each_of(state.path(), "s3://memory", &mut |job| found.push((job.is_running, job.notes.all()))).unwrap();
+        each_of(state.path(), "s3://memory", &mut |job| found.push((job.is_running, job.notes.all())))
+            .unwrap();
         assert_eq!(found, [(true, vec![(1, noted())])]);
         assert_eq!([&is_written, &there, &gone].map(|path| path.exists()), [true, false, false]);
     }
