@@ -1,6 +1,6 @@
 //! Lists in messages. One that is too long is refused before more of it unfolds than may be in one: two bytes of a
-//! message may become a hundred in memory. So are lists within the items of a list, where all of them together are: before twice
-//! as much unfolds as they may have, for one of them may by itself have as much.
+//! message may become a hundred in memory. So are lists within the items of a list, where all of them together are:
+//! before twice as much unfolds as they may have, for one of them may by itself have as much.
 
 use super::{Outcome, Want};
 use crate::account::STAGES_MAX;
