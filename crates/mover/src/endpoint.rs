@@ -558,6 +558,12 @@ pub trait Destination: Send + Sync {
         1
     }
 
+    /// So many streams at least keep it busy, as far as is known when it is opened: more than one where what a stream
+    /// brings waits for somebody else's answer. Asked where both ends are of this process, and nobody asked for a number.
+    fn streams(&self) -> u16 {
+        1
+    }
+
     /// While [`finish`](Self::finish) reads again what has its name: when that went on last. Takes no time. The peer
     /// hears that this is no stall.
     fn reads_on(&self) -> Option<Instant> {

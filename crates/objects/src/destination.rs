@@ -68,6 +68,10 @@ const CHUNK_BYTES: u64 = 16 << 20;
 /// What a file that gets its name counts for where requests are bounded by their bytes: between an object of one chunk,
 /// which is put then, and parts that are put together, which sends next to nothing.
 const FINISH_BYTES: u64 = CHUNK_BYTES / 2;
+/// A stream hands over small files in packs and goes on when the whole pack is there: about so many requests that it has
+/// under way, with so many bytes each.
+const STREAM_REQUESTS: usize = 8;
+const STREAM_BYTES: u64 = 64 << 10;
 const _: () = assert!(limits::is_chunk_size(CHUNK_BYTES_MIN) && limits::is_chunk_size(CHUNK_BYTES));
 
 /// Bytes of a chunk for a transfer to a bucket: what is `wanted`, else 16 MiB, but at least 8 MiB, and as much as the
@@ -819,6 +823,11 @@ impl Destination for ObjectDestination {
 
     fn finishes_at_once(&self) -> usize {
         self.shared.threads.requests_at_once(FINISH_BYTES)
+    }
+
+    fn streams(&self) -> u16 {
+        let requests = self.shared.threads.requests_at_once(STREAM_BYTES);
+        u16::try_from(requests / STREAM_REQUESTS).unwrap_or(u16::MAX)
     }
 
     fn reads_on(&self) -> Option<Instant> {

@@ -44,6 +44,11 @@ pub trait Hold: Send + Sync {
     /// Before [`Destination::finish`].
     fn finish(&self) {}
 
+    /// As [`Destination::streams`].
+    fn streams(&self) -> u16 {
+        1
+    }
+
     /// Before [`Destination::gone`].
     fn gone(&self, _id: EntryId) {}
 
@@ -178,6 +183,10 @@ impl<H: Hold> Destination for HeldUp<H> {
     fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
         self.hold.finish();
         self.null.finish(entry, ready, digest)
+    }
+
+    fn streams(&self) -> u16 {
+        self.hold.streams()
     }
 
     fn discard(&self, ready: Ready) {

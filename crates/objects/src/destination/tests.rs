@@ -149,6 +149,16 @@ fn content(bucket: &Memory, key: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
+fn a_destination_that_is_far_wants_more_streams() {
+    let bucket = Memory::new();
+    let streams = [0, 20, 50, 150, 10_000].map(|millis| {
+        bucket.answers_in_ms.store(millis, Ordering::Relaxed);
+        open(&bucket, None).streams()
+    });
+    assert_eq!(streams, [2, 2, 6, 16, 16]);
+}
+
+#[test]
 fn small_files_are_put_together_whole_with_what_is_kept_beside_them_and_are_known_the_next_time() {
     let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
     let to = open(&bucket, Some(state.path()));

@@ -1,5 +1,6 @@
 //! One attempt of a copy: within this process, pushed to a far mover, pulled from one.
 
+use super::given::have_streams;
 use super::removal::{StopsRemoving, agreed};
 use super::{FarTrial, Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
@@ -29,14 +30,15 @@ use thalweg_wire::receipt::{Signatory, TransferKind};
 impl Job<'_> {
     pub(super) fn local(&mut self) -> Result<Report> {
         let here = own_system();
-        let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
-        self.tell_plan(&plan);
+        let mut plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         // There is no path on which others could be given way to, and nothing on it would be shorter.
         let terms = Terms { yields: false, compress: false, ..self.terms(&plan) };
         self.tell_unused();
-        let mut steering = self.steering(&plan, None, terms.rate_bytes_per_s);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
+        have_streams(&mut plan, destination.streams(), "each waits for the destination's answers");
+        self.tell_plan(&plan);
+        let mut steering = self.steering(&plan, None, terms.rate_bytes_per_s);
         source.expect_reads(destination.is_new() && !terms.dry_run);
         let lines = self.lines();
         let transfer = LocalTransfer::start(

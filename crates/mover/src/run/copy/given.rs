@@ -3,7 +3,7 @@
 use super::{From, Job, STOP_NOTICE, Stop, To, stopped};
 use crate::endpoint::{Destination, Source};
 use crate::failure::{FailureKind, Result};
-use crate::plan::{Asked, Plan};
+use crate::plan::{Asked, Chosen, Plan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -161,14 +161,18 @@ impl Job<'_> {
         } else if matches!(self.from, From::Given(from) if from.chunk_bytes.is_some()) && !is_asked {
             plan.chunk_bytes.why = "each is one request at the source".to_owned();
         }
-        if let From::Given(from) = self.from
-            && !plan.are_streams_asked
-            && plan.streams.value < from.streams.min(plan.streams_max)
-        {
-            plan.streams.value = from.streams.min(plan.streams_max);
-            plan.streams.why = "each waits for the source's answers".to_owned();
+        if let From::Given(from) = self.from {
+            have_streams(&mut plan, from.streams, "each waits for the source's answers");
         }
         plan
+    }
+}
+
+/// Has at least so many streams planned, as far as there may be more, unless a number was asked for.
+pub(super) fn have_streams(plan: &mut Plan, least: u16, why: &str) {
+    let least = least.min(plan.streams_max);
+    if !plan.are_streams_asked && plan.streams.value < least {
+        plan.streams = Chosen { value: least, why: why.to_owned() };
     }
 }
 
@@ -176,6 +180,7 @@ impl Job<'_> {
 mod tests {
     use super::*;
     use crate::endpoint::synthetic::{NullDestination, ZeroSource};
+    use crate::endpoint::testing::{HeldUp, Hold};
     use crate::event;
     use crate::failure::Failure;
     use crate::link::Identity;
@@ -201,6 +206,28 @@ mod tests {
         })
     }
 
+    /// Opens nothing that keeps anything.
+    fn given_destination() -> GivenDestination {
+        GivenDestination {
+            open: Arc::new(|_, _, _| Ok(Arc::new(NullDestination::default()))),
+            note: Arc::new(|| None),
+            name: b"given://there".to_vec(),
+            place: Place { export: None, path: b"given://there".to_vec() },
+            way: "given".to_owned(),
+            below: b"there".to_vec(),
+            chunk_bytes: None,
+            finds_renames: false,
+            give_up: None,
+        }
+    }
+
+    fn copied_to(from: &From, to: &To, wishes: &Wishes) -> Result<Report> {
+        let identity = Identity::generate("somebody").unwrap();
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        copy(from, to, wishes, &identity, &watch, &Stop::default())
+    }
+
     /// Copies, and tells the terms that the destination was opened with.
     fn copied(name: &str, wishes: &Wishes) -> (Result<Report>, Vec<Terms>) {
         let opened: Arc<Mutex<Vec<Terms>>> = Arc::default();
@@ -211,13 +238,8 @@ mod tests {
                 Ok(Arc::new(NullDestination::default()))
             }),
             note: Arc::new(move || (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())),
-            name: b"given://there".to_vec(),
-            place: Place { export: None, path: b"given://there".to_vec() },
-            way: "given".to_owned(),
-            below: b"there".to_vec(),
             chunk_bytes: Some(|asked| asked.unwrap_or(16 * MIB).max(8 * MIB)),
-            finds_renames: false,
-            give_up: None,
+            ..given_destination()
         });
         let identity = Identity::generate("somebody").unwrap();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -253,16 +275,43 @@ mod tests {
 
     #[test]
     fn a_given_source_is_read_in_chunks_that_suit_it_or_were_asked_for() {
-        let identity = Identity::generate("somebody").unwrap();
-        let (events, link_events) = (event::nobody(), event::nobody());
-        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         for (asked, takes) in [(None, 32 * MIB), (Some(8 * MIB), 8 * MIB)] {
             let mut wishes = Wishes::default();
             wishes.movement.asked.chunk_bytes = asked;
             let from = source("given://a");
-            let report = copy(&from, &To::Null, &wishes, &identity, &watch, &Stop::default()).unwrap();
+            let report = copied_to(&from, &To::Null, &wishes).unwrap();
             assert_eq!(report.plan.chunk_bytes.value, takes);
         }
+    }
+
+    struct IsFar;
+
+    impl Hold for IsFar {
+        fn streams(&self) -> u16 {
+            12
+        }
+    }
+
+    /// What the destination wants is known when it is open.
+    #[test]
+    fn as_many_streams_as_a_given_destination_wants_and_no_more_than_may_be() {
+        let streams = |change: &dyn Fn(&mut Asked)| {
+            let mut wishes = Wishes::default();
+            change(&mut wishes.movement.asked);
+            let from = tempfile::tempdir().unwrap();
+            std::fs::write(from.path().join("f"), b"x").unwrap();
+            let opens = Arc::new(|_: &SourceForm, _: &Terms, _: &[FilterRule]| {
+                Ok(Arc::new(HeldUp::new(IsFar)) as Arc<dyn Destination>)
+            });
+            let to = To::Given(GivenDestination { open: opens, ..given_destination() });
+            let from = From::Local(vec![from.path().to_owned()]);
+            let report = copied_to(&from, &to, &wishes).unwrap();
+            (report.plan.streams.value, report.plan.streams.why)
+        };
+        let (value, why) = streams(&|_| {});
+        assert_eq!((value, &*why), (12, "each waits for the destination's answers"));
+        assert_eq!(streams(&|asked| asked.streams = Some(3)).0, 3);
+        assert_eq!(streams(&|asked| asked.streams_most = Some((5, "no more are left"))).0, 5);
     }
 
     /// What an attempt left belongs to copies of the same source only.
@@ -286,16 +335,10 @@ mod tests {
                 };
                 Err(Failure::new(kind, "open the destination", "no answer"))
             }),
-            note: Arc::new(|| None),
-            name: b"given://there".to_vec(),
-            place: Place { export: None, path: b"given://there".to_vec() },
-            way: "given".to_owned(),
-            below: b"there".to_vec(),
-            chunk_bytes: None,
-            finds_renames: false,
             give_up: Some(Arc::new(move || {
                 let _ = gives_up.send(());
             })),
+            ..given_destination()
         });
         let identity = Identity::generate("somebody").unwrap();
         let (events, link_events) = (event::nobody(), event::nobody());
