@@ -1,4 +1,4 @@
-//! Requests: one agent, limits of time.
+//! Requests: who sends them, limits of time.
 //!
 //! A request is sent once; whether it is sent again is decided by [`crate::retries`]. Redirects are not followed.
 //!
@@ -30,29 +30,64 @@ const DRIP_BYTES_MIN: usize = 4 << 10;
 pub const REQUESTS_MAX: usize = 128;
 /// Connections of those that read: as many as a copy has streams without being asked for more, each of which reads.
 const READS_KEPT: usize = STREAMS_PLANNED_MAX as usize;
-/// Connections that wait for their next request: one for each thread of a large copy, of those that look or write and
-/// of those that read.
+/// Connections that wait for their next request, of those that carry much and of the others: one for each thread of a
+/// large copy, of those that look or write and of those that read.
 const IDLE_CONNECTIONS_MAX: usize = REQUESTS_MAX + READS_KEPT;
 /// How long one waits: stores close theirs after some 20 s or later.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// What an answer's words may be read by at a time.
 const PIECE_BYTES: usize = 16 << 10;
-/// Content from this length on is counted as it gets across: the kernel takes what is shorter at once.
-const COUNTED_BYTES: usize = 64 << 10;
+/// Content from this length on is counted as it gets across, for the kernel takes what is shorter at once; and goes by
+/// connections of its own ([`Agents`]).
+const LONG_BYTES: usize = 64 << 10;
 
 /// How the standard library's words begin where a name is not found: there is no kind for that.
 const LOOKUP: &str = "failed to lookup address information";
 
-/// What sends requests: connections are kept and used again. It believes the system's authorities, or those in the
-/// PEM file `ca` alone. The rest is as of all our agents: [`thalweg_http`].
+/// What sends requests: connections are kept and used again.
 ///
-/// # Errors
-/// If `ca` cannot be read or has no certificate in it. A system without any is told of at the first handshake.
-pub fn agent(ca: Option<&Path>) -> Result<ureq::Agent> {
-    let authorities = ca.map_or_else(|| Ok(Authorities::of_system()), Authorities::of_file)?;
-    let limits = Limits::Steps { connect: CONNECT_LIMIT, answer: ANSWER_LIMIT, stall: STALL_LIMIT };
-    let kept = Kept { connections_max: IDLE_CONNECTIONS_MAX, age_max: IDLE_LIMIT };
-    Ok(thalweg_http::agent(Wishes { authorities, is_near: false, accept: None, limits, kept }))
+/// Of those that are free the one that has waited longest is used, and whichever carried only words begins slowly, round
+/// trip by round trip, when it is to carry an object. Between a look at each of many objects and the reading of them, the
+/// connections that looked would take their turns for ever. So what is long has its own: as many as are at work, each of
+/// which is as fast as it has become.
+pub struct Agents {
+    of_words: ureq::Agent,
+    of_content: ureq::Agent,
+}
+
+impl Agents {
+    /// They believe the system's authorities, or those in the PEM file `ca` alone. The rest is as of all our agents:
+    /// [`thalweg_http`].
+    ///
+    /// # Errors
+    /// If `ca` cannot be read or has no certificate in it. A system without any is told of at the first handshake.
+    pub fn new(ca: Option<&Path>) -> Result<Agents> {
+        let authorities = ca.map_or_else(|| Ok(Authorities::of_system()), Authorities::of_file)?;
+        let limits = Limits::Steps { connect: CONNECT_LIMIT, answer: ANSWER_LIMIT, stall: STALL_LIMIT };
+        let kept = Kept { connections_max: IDLE_CONNECTIONS_MAX, age_max: IDLE_LIMIT };
+        let agent = |authorities| {
+            thalweg_http::agent(Wishes { authorities, is_near: false, accept: None, limits, kept })
+        };
+        Ok(Agents { of_words: agent(authorities.clone()), of_content: agent(authorities) })
+    }
+
+    /// What is asked in few words, and answered so.
+    pub fn of_words(&self) -> &ureq::Agent {
+        &self.of_words
+    }
+
+    /// Closes all connections, those in use too. What is asked from now on fails.
+    pub fn shut_down(&self) {
+        [&self.of_words, &self.of_content].map(|agent| agent.clone().shutdown());
+    }
+
+    fn of(&self, request: &Request<'_>) -> &ureq::Agent {
+        let sent = request.content.map_or(0, |content| content.len() as u64);
+        match sent.max(request.brings) >= LONG_BYTES as u64 {
+            true => &self.of_content,
+            false => &self.of_words,
+        }
+    }
 }
 
 /// One request, signed. It has no `Debug`: its address is a secret.
@@ -65,6 +100,8 @@ pub struct Request<'a> {
     pub headers: &'a [(&'static str, Cow<'a, str>)],
     /// What is sent. `None`: not even a length.
     pub content: Option<&'a [u8]>,
+    /// Bytes of content that are to come with the answer, as far as that is known; else 0.
+    pub brings: u64,
     /// Grows with each piece of long content that the connection takes.
     pub sent: &'a AtomicU64,
     /// In this time the answer begins.
@@ -267,7 +304,8 @@ impl Content {
 ///
 /// # Errors
 /// If there is no answer.
-pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<Answer, Trouble> {
+pub fn send(agents: &Agents, request: &Request<'_>) -> std::result::Result<Answer, Trouble> {
+    let agent = agents.of(request);
     let mut built = http::Request::builder().method(request.method.clone()).uri(request.address.as_str());
     for (name, value) in request.headers {
         built = built.header(*name, &**value);
@@ -278,7 +316,7 @@ pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<A
     // A proxy cannot reach this machine by that name.
     let near = is_loopback(&request.address);
     let answer = match request.content {
-        Some(content) if content.len() >= COUNTED_BYTES => {
+        Some(content) if content.len() >= LONG_BYTES => {
             let mut counted = Counted { rest: content, sent: request.sent };
             let built = built.header("content-length", content.len().to_string());
             run(agent, built.body(ureq::SendBody::from_reader(&mut counted)), request, near)
@@ -330,10 +368,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, "none\n").unwrap();
-        let failure = agent(Some(&path)).err().unwrap();
+        let failure = Agents::new(Some(&path)).err().unwrap();
         assert_eq!(failure.kind, FailureKind::Usage);
         assert!(failure.to_string().contains("ca.pem"), "{failure}");
-        assert!(agent(Some(&directory.path().join("missing"))).is_err());
+        assert!(Agents::new(Some(&directory.path().join("missing"))).is_err());
     }
 
     #[test]
@@ -384,8 +422,41 @@ mod tests {
 
     fn request(address: Url, is_words: bool) -> Request<'static> {
         let (method, limit) = (Method::GET, Duration::from_secs(30));
-        let (content, sent, asks_first) = (None, &SENT, false);
-        Request { method, address, headers: &[], content, sent, limit, is_words, asks_first }
+        let (content, brings, sent, asks_first) = (None, 0, &SENT, false);
+        Request { method, address, headers: &[], content, brings, sent, limit, is_words, asks_first }
+    }
+
+    /// Who answers on each connection, however often it is asked there, which connection it is.
+    fn counting() -> Url {
+        use std::io::{BufRead, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Url::parse(&format!("http://{}/k", listener.local_addr().unwrap())).unwrap();
+        std::thread::spawn(move || {
+            for (number, stream) in listener.incoming().flatten().enumerate() {
+                std::thread::spawn(move || {
+                    let mut lines = io::BufReader::new(stream.try_clone().unwrap()).lines();
+                    while let Some(Ok(line)) = lines.next() {
+                        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{number}");
+                        if line.is_empty() && (&stream).write_all(answer.as_bytes()).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn what_is_long_goes_by_connections_of_its_own() {
+        let (agents, address) = (Agents::new(None).unwrap(), counting());
+        let ask = |brings: u64| {
+            let request = Request { brings, ..request(address.clone(), brings == 0) };
+            let answer = send(&agents, &request).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+            answer.words(10, ANSWER_LIMIT).unwrap()
+        };
+        let long = LONG_BYTES as u64;
+        assert_eq!([0, long, 0, long - 1, 2 * long].map(ask), ["0", "1", "0", "0", "1"]);
     }
 
     #[test]
@@ -398,7 +469,8 @@ mod tests {
         let config = ureq::Agent::config_builder().proxy(None);
         let config = config.timeout_per_read(Some(Duration::from_millis(100))).build();
         let agent = ureq::Agent::new_with_config(config);
-        let answer = send(&agent, &request(address, true)).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+        let agents = Agents { of_words: agent.clone(), of_content: agent };
+        let answer = send(&agents, &request(address, true)).unwrap_or_else(|trouble| panic!("{trouble:?}"));
         assert_eq!(answer.words(10, ANSWER_LIMIT).unwrap(), "x");
     }
 
@@ -411,7 +483,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let answer = send(&agent(None).unwrap(), &request(address, false)).ok().unwrap();
+        let answer = send(&Agents::new(None).unwrap(), &request(address, false)).ok().unwrap();
         let mut content = answer.content(Duration::from_millis(200));
         let trouble = loop {
             match content.read(&mut [0; 16]) {

@@ -14,7 +14,7 @@
 //! What it does not: two who write one key at a time are told apart only by [`If`].
 
 use crate::credentials::Credentials;
-use crate::http::{self, Content};
+use crate::http::{Agents, Content};
 use crate::location::{KEY_BYTES_MAX, Location};
 use crate::options::{Options, Surroundings};
 use crate::retries::Budget;
@@ -176,7 +176,7 @@ pub enum Checks {
 pub struct Store {
     name: String,
     bucket_name: String,
-    agent: ureq::Agent,
+    agents: Agents,
     credentials: Credentials,
     surroundings: Surroundings,
     is_amazon: bool,
@@ -231,10 +231,10 @@ impl Store {
     /// If options, profile or certificates make no sense, or the bucket's name is none for a host.
     pub fn open(location: &Location, options: &Options, surroundings: &Surroundings) -> Result<Store> {
         let settled = options.settle(&location.bucket, surroundings)?;
-        let agent = http::agent(settled.ca.as_deref())?;
+        let agents = Agents::new(settled.ca.as_deref())?;
         let services = match settled.services_ca == settled.ca || settled.anonymous {
-            true => agent.clone(),
-            false => http::agent(settled.services_ca.as_deref())?,
+            true => agents.of_words().clone(),
+            false => Agents::new(settled.services_ca.as_deref())?.of_words().clone(),
         };
         let bucket = bucket(&settled.endpoint, settled.style, &location.bucket, &settled.region)?;
         let mut name = format!("s3://{}", location.bucket);
@@ -246,7 +246,7 @@ impl Store {
             name,
             bucket_name: location.bucket.clone(),
             credentials: Credentials::of(&settled, surroundings.clone(), services),
-            agent,
+            agents,
             surroundings: surroundings.clone(),
             is_amazon: settled.is_amazon,
             style: settled.style,
@@ -301,11 +301,11 @@ impl Store {
     }
 
     /// Has all fail that is asked and that waits to be asked again, now and from now on: whoever asked wants to stop. A
-    /// connection that is being made takes its time all the same, at most [`http::CONNECT_LIMIT`].
+    /// connection that is being made takes its time all the same, at most [`CONNECT_LIMIT`](crate::http::CONNECT_LIMIT).
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Release);
         (self.surroundings.end_pauses)();
-        self.agent.clone().shutdown();
+        self.agents.shut_down();
     }
 
     /// Whether it was given up, for good.

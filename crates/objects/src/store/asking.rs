@@ -58,6 +58,8 @@ pub(super) struct Wish<'a> {
     pub limit: Duration,
     /// Bytes of an answer in words. `None`: it is an object's content.
     pub words_max: Option<usize>,
+    /// Bytes of content that are to come, as far as that is known; else 0.
+    pub brings: u64,
     /// A store that does not answer this is not given up for it.
     pub is_try: bool,
     /// What may pass is not asked again: who asks looks before.
@@ -70,8 +72,21 @@ impl<'a> Wish<'a> {
         let (query, headers, content) = (Vec::new(), Vec::new(), None);
         let words_max = Some(WORDS_BYTES_MAX);
         let limit = ANSWER_LIMIT;
-        let (is_try, once) = (false, false);
-        Wish { operation, right, method, key, query, headers, content, limit, words_max, is_try, once }
+        let (brings, is_try, once) = (0, false, false);
+        Wish {
+            operation,
+            right,
+            method,
+            key,
+            query,
+            headers,
+            content,
+            limit,
+            words_max,
+            brings,
+            is_try,
+            once,
+        }
     }
 }
 
@@ -356,12 +371,13 @@ impl Store {
             address: self.address(wish, credentials, at)?,
             headers: &wish.headers,
             content: wish.content,
+            brings: wish.brings,
             sent: &self.sent_pieces,
             limit: wish.limit,
             is_words: wish.words_max.is_some(),
             asks_first,
         };
-        let answer = http::send(&self.agent, &request);
+        let answer = http::send(&self.agents, &request);
         if answer.is_ok() {
             self.answered.store(true, Ordering::Relaxed);
         }

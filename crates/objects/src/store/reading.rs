@@ -152,7 +152,7 @@ impl Store {
         } else if let Some(words) = written.and_then(http_time_words) {
             wish.headers.push(("if-unmodified-since", words.into()));
         }
-        wish.words_max = None;
+        (wish.words_max, wish.brings) = (None, through - at);
         let got = match self.ask_within(&wish, budget) {
             Ok(got) => got,
             Err(Refused { status: 412 | 416, .. }) => return Err(self.changed(key)),

@@ -231,9 +231,11 @@ fn tell(results: &Results) -> Result<String> {
          |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut costs = String::from(
-        "\nBytes that passed for each byte of content, headers included, and CPU-s/GB of content:\n\n\
-         | data | way | passed, none | automatic | always | CPU-s/GB, none | automatic | always |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "\nBytes that passed for each byte of content, headers included, and CPU-s/GB of content; and what the emulated \
+         path itself cost of what it carried:\n\n\
+         | data | way | passed, none | automatic | always | CPU-s/GB, none | automatic | always | the path's own CPU-s/GB, \
+         none | automatic | always |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (content, shown) in CONTENTS {
         for way in WAYS {
@@ -261,12 +263,17 @@ fn tell(results: &Results) -> Result<String> {
                 let cell = |tool: &str| tell::with_interval(&series(tool, figure));
                 [OFF, AUTOMATIC, ALWAYS].map(cell).join(" | ")
             };
+            let of_wire = |tool: &str| match way {
+                Way::Line => tell::wire_cost(results, &scenario, tool),
+                Way::Memory | Way::Disk => tell::NO_WIRE.to_owned(),
+            };
             writeln!(
                 costs,
-                "| {shown} | {} | {} | {} |",
+                "| {shown} | {} | {} | {} | {} |",
                 way.name(),
                 cells(passed_share),
-                cells(cpu_s_per_gb)
+                cells(cpu_s_per_gb),
+                [OFF, AUTOMATIC, ALWAYS].map(of_wire).join(" | "),
             )?;
         }
     }
@@ -322,6 +329,7 @@ mod tests {
         let passed =
             "| lines of text | loopback, to the disk | 1.05 [1.05–1.05] | 0.250 [0.250–0.250] | 0.200";
         assert!(told.contains(passed), "{told}");
+        assert!(told.contains("| – | – | – |\n"), "the loopback is no emulated path: {told}");
         assert!(told.contains("| frames of a detector | 1 Gbit/s | not measured |"), "{told}");
     }
 

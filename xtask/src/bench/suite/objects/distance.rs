@@ -223,6 +223,25 @@ fn tell(results: &Results) -> Result<String> {
             writeln!(out, "\n{}", table(results, shape, way)?.trim_end())?;
         }
     }
+    Ok(out + &costs(results)?)
+}
+
+/// What the emulated path itself cost beside each figure.
+fn costs(results: &Results) -> Result<String> {
+    let mut out = "\n### The path's own CPU-s/GB\n\n| scenario | tool |".to_owned();
+    for distance in DISTANCES {
+        write!(out, " {} |", distance.rtt)?;
+    }
+    writeln!(out, "\n|---|---|{}", "---|".repeat(DISTANCES.len()))?;
+    for (shape, way) in SHAPES.iter().flat_map(|shape| Way::ALL.map(|way| (shape, way))) {
+        for name in NAMES {
+            write!(out, "| {} | {name} |", shape.scenario(way))?;
+            for distance in DISTANCES {
+                write!(out, " {} |", tell::wire_cost(results, &scenario(shape, way, distance), name))?;
+            }
+            out.push('\n');
+        }
+    }
     Ok(out)
 }
 
@@ -269,7 +288,9 @@ mod tests {
             let load = Load { scenario: &scenario, tool, run, bytes: shape.bytes * files, files };
             let times = Times { wall_s, unsynced_s: wall_s, cpu_s: 1.0 };
             let took = Took { times, store_cpu_s: 1.0, requests: 1000 };
-            results.samples.push(placed(sample(&load, &took, "1.2"), shape.bytes, way, distance));
+            let mut sample = placed(sample(&load, &took, "1.2"), shape.bytes, way, distance);
+            sample.wire_cpu_s_per_gb = Some(3.0);
+            results.samples.push(sample);
         }
     }
 
@@ -292,6 +313,8 @@ mod tests {
             "| 1 large, up, 50ms | none ran | not measured | at least 0.95: not measured |",
             "0.54 GB, Gbit/s.",
             "### 1,000 x 64 KiB, down",
+            "| 1 large, down | s5cmd | not measured | not measured | not measured | not measured | not measured |",
+            "| 1,000 x 64 KiB, down | thalweg | not measured | not measured | not measured | not measured | 3.00 [3.00–3.00] |",
         ] {
             assert!(page.lines().any(|told| told == line), "{line}\n{page}");
         }
