@@ -267,8 +267,8 @@ fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_w
     let still = copy("still", &["--no-tune"]);
     assert!(told(&still, "knob").is_empty(), "{:?}", told(&still, "knob"));
     assert!(!why(&[]).contains(known), "who holds still learns nothing");
-    // What was learned at one round trip does not hold at a much longer one, and on a busy machine the emulated path has
-    // such for a while.
+    // What was learned at one round trip does not hold at a much longer one, and on a busy machine the emulated path
+    // has such for a while.
     let mut plans = Vec::new();
     let is_known = (0..4).any(|round| {
         let tuned = copy(&format!("tuned{round}"), &[]);

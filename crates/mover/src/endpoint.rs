@@ -559,7 +559,8 @@ pub trait Destination: Send + Sync {
     }
 
     /// So many streams at least keep it busy, as far as is known when it is opened: more than one where what a stream
-    /// brings waits for somebody else's answer. Asked where both ends are of this process, and nobody asked for a number.
+    /// brings waits for somebody else's answer. Asked where both ends are of this process, and nobody asked for a
+    /// number.
     fn streams(&self) -> u16 {
         1
     }

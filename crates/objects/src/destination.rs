@@ -68,8 +68,8 @@ const CHUNK_BYTES: u64 = 16 << 20;
 /// What a file that gets its name counts for where requests are bounded by their bytes: between an object of one chunk,
 /// which is put then, and parts that are put together, which sends next to nothing.
 const FINISH_BYTES: u64 = CHUNK_BYTES / 2;
-/// A stream hands over small files in packs and goes on when the whole pack is there: about so many requests that it has
-/// under way, with so many bytes each.
+/// A stream hands over small files in packs and goes on when the whole pack is there: about so many requests that it
+/// has under way, with so many bytes each.
 const STREAM_REQUESTS: usize = 8;
 const STREAM_BYTES: u64 = 64 << 10;
 const _: () = assert!(limits::is_chunk_size(CHUNK_BYTES_MIN) && limits::is_chunk_size(CHUNK_BYTES));

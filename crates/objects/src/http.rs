@@ -46,10 +46,10 @@ const LOOKUP: &str = "failed to lookup address information";
 
 /// What sends requests: connections are kept and used again.
 ///
-/// Of those that are free the one that has waited longest is used, and whichever carried only words begins slowly, round
-/// trip by round trip, when it is to carry an object. Between a look at each of many objects and the reading of them, the
-/// connections that looked would take their turns for ever. So what is long has its own: as many as are at work, each of
-/// which is as fast as it has become.
+/// Of those that are free the one that has waited longest is used, and whichever carried only words begins slowly,
+/// round trip by round trip, when it is to carry an object. Between a look at each of many objects and the reading of
+/// them, the connections that looked would take their turns for ever. So what is long has its own: as many as are at
+/// work, each of which is as fast as it has become.
 pub struct Agents {
     of_words: ureq::Agent,
     of_content: ureq::Agent,
@@ -78,7 +78,8 @@ impl Agents {
 
     /// Closes all connections, those in use too. What is asked from now on fails.
     pub fn shut_down(&self) {
-        [&self.of_words, &self.of_content].map(|agent| agent.clone().shutdown());
+        self.of_words.clone().shutdown();
+        self.of_content.clone().shutdown();
     }
 
     fn of(&self, request: &Request<'_>) -> &ureq::Agent {

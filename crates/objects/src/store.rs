@@ -301,7 +301,8 @@ impl Store {
     }
 
     /// Has all fail that is asked and that waits to be asked again, now and from now on: whoever asked wants to stop. A
-    /// connection that is being made takes its time all the same, at most [`CONNECT_LIMIT`](crate::http::CONNECT_LIMIT).
+    /// connection that is being made takes its time all the same, at most
+    /// [`CONNECT_LIMIT`](crate::http::CONNECT_LIMIT).
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Release);
         (self.surroundings.end_pauses)();
