@@ -3,7 +3,7 @@
 
 use crate::{cargo, checkout, command, notices, packages, trees};
 use anyhow::{Context, Result, ensure};
-use std::io::ErrorKind;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -95,6 +95,7 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     let python = bin.join("python");
 
     println!("==> wheel");
+    let _alone = alone(&source)?;
     let wheels = home.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let profile = if is_release { "release" } else { "dev" };
@@ -110,7 +111,7 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
             .arg("--out")
             .arg(&wheels),
     );
-    remove_if_there(&licences)?;
+    std::fs::remove_file(&licences).with_context(|| licences.display().to_string())?;
     built?;
     let wheel = trees::files_below(&wheels)?.pop().context("maturin made no wheel")?;
     let listing = command::says(Command::new(&python).args(["-m", "zipfile", "--list"]).arg(&wheel))?;
@@ -127,14 +128,16 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     Ok(Installed { python, program, home })
 }
 
-/// Removes a file. Another chore that makes a wheel at the same time has the same one, and may have been first.
-fn remove_if_there(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| path.display().to_string())
-        }
-        _ => Ok(()),
+/// Waits until no other chore makes a wheel of these sources, and keeps others from it while what it gives is there:
+/// what maturin takes along lies among them meanwhile.
+fn alone(source: &Path) -> Result<File> {
+    let manifest = source.join("Cargo.toml");
+    let file = File::open(&manifest).with_context(|| manifest.display().to_string())?;
+    if file.try_lock().is_err() {
+        println!("==> waits for another chore that makes a wheel");
+        file.lock()?;
     }
+    Ok(file)
 }
 
 /// The programs of a virtual environment in which everything stands that the tests use; made anew when that changes.
@@ -175,13 +178,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_another_chore_removed_first_is_removed() {
+    fn of_two_chores_one_makes_a_wheel_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(notices::NAME);
-        std::fs::write(&path, "text").unwrap();
-        remove_if_there(&path).unwrap();
-        assert!(!path.exists());
-        remove_if_there(&path).unwrap();
-        assert!(remove_if_there(directory.path()).is_err(), "it is no file");
+        std::fs::write(directory.path().join("Cargo.toml"), "").unwrap();
+        let first = alone(directory.path()).unwrap();
+        let manifest = File::open(directory.path().join("Cargo.toml")).unwrap();
+        assert!(manifest.try_lock().is_err());
+        drop(first);
+        assert!(alone(directory.path()).is_ok());
+        assert!(alone(&directory.path().join("none")).is_err());
     }
 }

@@ -274,7 +274,8 @@ fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_w
         let tuned = copy(&format!("tuned{round}"), &[]);
         let turns = told(&tuned, "knob");
         let tried = |text: &String| text.starts_with("streams: ") && text.contains("(trying ");
-        assert!(turns.iter().any(tried), "{turns:?}");
+        // Later ones may begin with what was learned.
+        assert!(round > 0 || turns.iter().any(tried), "{turns:?}");
         let planned = why(&[]);
         let is_known = planned.starts_with(known);
         plans.push(format!("{turns:?}, then {planned}"));

@@ -234,6 +234,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it is for a path with a round trip of [`NEAR_RTT`] or more.
+    pub fn is_far(&self) -> bool {
+        self.share_bytes.is_some()
+    }
+
     /// What the systems of both ends keep from one stream that is to carry `goal_bits_per_s`, and how to lift it, where
     /// `streams` take work. `None` where they keep nothing from it, or the window that was asked for is narrower.
     pub fn window_advice(&self, goal_bits_per_s: u64, streams: u16) -> Option<String> {

@@ -827,7 +827,10 @@ impl Destination for ObjectDestination {
 
     fn streams(&self) -> u16 {
         let requests = self.shared.threads.requests_at_once(STREAM_BYTES);
-        u16::try_from(requests / STREAM_REQUESTS).unwrap_or(u16::MAX)
+        // Each may gather a chunk while another is under way: nobody waits for memory that nobody gives back.
+        let in_memory = self.shared.budget.total() / (2 * self.shared.chunk_bytes);
+        let streams = (requests / STREAM_REQUESTS).min(usize::try_from(in_memory).unwrap_or(usize::MAX));
+        u16::try_from(streams).unwrap_or(u16::MAX)
     }
 
     fn reads_on(&self) -> Option<Instant> {

@@ -189,8 +189,11 @@ pub struct Store {
     answered: AtomicBool,
     /// Answers other than that it is busy or fails: who hears of no more of them knows that all of it does.
     sound_answers: AtomicU64,
-    /// In what time it answered soonest, in ns; `u64::MAX` before it ever did.
+    /// In what time it answered soonest but for the first time, in ns; `u64::MAX` before it ever did.
     soonest_ns: AtomicU64,
+    /// In what time it answered first, in ns, and how many round trips that took.
+    first_ns: AtomicU64,
+    round_trips_of_first: u64,
     /// Why it was given up.
     lost: Mutex<Option<Failure>>,
     /// Nobody waits for it any more.
@@ -250,11 +253,14 @@ impl Store {
             surroundings: surroundings.clone(),
             is_amazon: settled.is_amazon,
             style: settled.style,
+            // TCP's, TLS's, and its own.
+            round_trips_of_first: if settled.endpoint.scheme() == "https" { 3 } else { 2 },
             bucket: Mutex::new((settled.endpoint, Arc::new(bucket))),
             skew_seconds: AtomicI64::new(0),
             answered: AtomicBool::new(false),
             sound_answers: AtomicU64::new(0),
             soonest_ns: AtomicU64::new(u64::MAX),
+            first_ns: AtomicU64::new(u64::MAX),
             lost: Mutex::default(),
             is_given_up: AtomicBool::new(false),
             worn: Mutex::default(),

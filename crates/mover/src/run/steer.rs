@@ -97,9 +97,10 @@ pub(crate) fn turned_to(rate: Option<u64>) -> Event {
 /// What is asked of the streams of a near path at most: as many again as there are cores.
 const NEAR_STREAMS_MAX: u16 = 8;
 
-/// To how many streams a copy over this round trip is tuned at most, if it does not begin with more.
-pub fn streams_max(rtt: Duration) -> u16 {
-    if rtt < crate::plan::NEAR_RTT { NEAR_STREAMS_MAX } else { STREAMS_PLANNED_MAX }
+/// To how many streams a copy that begins by this plan is tuned at most.
+pub fn streams_most(plan: &Plan) -> u16 {
+    let tuned = if plan.is_far() { STREAMS_PLANNED_MAX } else { NEAR_STREAMS_MAX };
+    tuned.max(plan.streams.value).min(plan.streams_max).max(1)
 }
 /// Entries of which the average size is believed.
 const ENTRIES_MIN: u64 = 1000;
@@ -141,7 +142,7 @@ impl Steering {
             let start = plan.streams.value;
             // Near, each core has its stream: fewer leave one idle.
             let least = if rtt < crate::plan::NEAR_RTT { start } else { 1 };
-            let most = streams_max(rtt).max(start).min(plan.streams_max).max(1);
+            let most = streams_most(plan);
             let bounds = u32::from(least.min(most))..=u32::from(most);
             knobs.push(Range { knob: Knob::Streams, start: start.into(), bounds });
         }

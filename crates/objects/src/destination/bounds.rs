@@ -52,6 +52,11 @@ impl Budget {
         Arc::new(Budget { total, stale, stall, used: Mutex::default(), freed: Condvar::new() })
     }
 
+    /// Bytes in all.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Waits for so many bytes. `waits` hears from time to time for how long none were given back, and may end it.
     pub(super) fn take(
         self: &Arc<Self>,

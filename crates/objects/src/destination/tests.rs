@@ -151,11 +151,18 @@ fn content(bucket: &Memory, key: &str) -> Option<Vec<u8>> {
 #[test]
 fn a_destination_that_is_far_wants_more_streams() {
     let bucket = Memory::new();
-    let streams = [0, 20, 50, 150, 10_000].map(|millis| {
+    let streams = |millis: u64, chunk_bytes: u64| {
         bucket.answers_in_ms.store(millis, Ordering::Relaxed);
-        open(&bucket, None).streams()
-    });
-    assert_eq!(streams, [2, 2, 6, 16, 16]);
+        let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
+        let (terms, options) = (Terms::of(chunk_bytes, CHUNK as u32), DestinationOptions::default());
+        let budget = Budget::new(MEMORY_BYTES_MAX, STALE, STALL);
+        ObjectDestination::of(bucket.clone(), &location, &SourceForm::Many, terms, None, options, budget)
+            .unwrap()
+            .streams()
+    };
+    assert_eq!([0, 20, 50, 150, 10_000].map(|millis| streams(millis, CHUNK_BYTES)), [2, 2, 6, 16, 16]);
+    // Each has to have memory for a chunk that it gathers and one that is under way.
+    assert_eq!([32 << 20, 64 << 20].map(|bytes| streams(150, bytes)), [8, 4]);
 }
 
 #[test]

@@ -77,6 +77,8 @@ fn the_soonest_answer_says_how_far_a_store_is() {
     let (_fake, store) = fake();
     assert_eq!((store.answers_in(), store.requests_at_once(0, 16)), (Duration::ZERO, 16));
     store.answered_in(Duration::from_secs(900));
+    // A connection was made, without TLS here.
+    assert_eq!(store.answers_in(), Duration::from_secs(450));
     assert_eq!([0, 16 << 20].map(|bytes| store.requests_at_once(bytes, 16)), [128, 16]);
     store.list("", false, None).unwrap();
     let soonest = store.answers_in();

@@ -41,7 +41,7 @@ use thalweg_mover::run::copy::{
 };
 use thalweg_mover::run::far_mover::{FarMover, OnBegin};
 use thalweg_mover::run::session::{Session, check_memory};
-use thalweg_mover::run::steer::{Rate, streams_max};
+use thalweg_mover::run::steer::{Rate, streams_most};
 use thalweg_mover::run::{LineSink, ReceiptSink, thread};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
@@ -142,6 +142,17 @@ impl Errands {
             std::thread::sleep(WAIT_STEP);
         }
     }
+}
+
+/// Whether nothing turns how many streams it has.
+fn is_held_still(errand: &Errand) -> bool {
+    errand.knobs.holds_still || errand.knobs.streams.is_some() || errand.terms.yields || errand.terms.dry_run
+}
+
+/// Streams of a copy by this plan that nobody else may have, of those that it was given.
+fn kept_of(plan: &plan::Plan, holds_still: bool, given: u16) -> u16 {
+    let most = if holds_still { plan.streams.value } else { streams_most(plan) };
+    most.min(given)
 }
 
 impl Running {
@@ -337,20 +348,20 @@ impl Host {
         counting.begin();
         let (tells, progress) = (told.clone(), meter.clone());
         let (counts, counts_again) = (counting.clone(), counting.clone());
-        let planned = running.clone();
         let evidence: EvidenceSink = Arc::new(move |now| {
-            // Until it plans all that it may have is its own; from now on others have what it is not tuned to either.
-            let rtt = planned.far().and_then(|far| far.rtt()).unwrap_or(Duration::MAX);
-            planned.take_streams(now.streams.max(streams_max(rtt)).min(streams_most));
             counts.note(now);
             if let Some(told) = &tells {
                 told.tell(now, Some(Progress::of(&progress)));
             }
         });
+        let (planned, holds_still) = (running.clone(), is_held_still(errand));
         let watch = Watch {
             events: Arc::new(move |event| {
-                if let Event::LinkLost(why) = &event {
-                    counts_again.again(why);
+                match &event {
+                    Event::LinkLost(why) => counts_again.again(why),
+                    // Until then all that it may have is its own; from now on others have what it never will.
+                    Event::Planned(plan) => planned.take_streams(kept_of(plan, holds_still, streams_most)),
+                    _ => {}
                 }
                 hears.hear(event);
             }),
@@ -706,6 +717,19 @@ mod tests {
         assert!(host.take_stream(&session, 0).is_some());
         assert_eq!(host.take_for_errand(&third.running, 16), 8);
         session.close(None);
+    }
+
+    #[test]
+    fn of_streams_that_a_copy_was_given_it_keeps_those_that_it_may_come_to_have() {
+        let plan = |rtt_ms: u64, streams: Option<u16>| {
+            let rtt = Some(Duration::from_millis(rtt_ms));
+            let path = plan::Path { rtt, ..plan::Path::default() };
+            plan::plan(&plan::Asked { streams, ..plan::Asked::default() }, &path)
+        };
+        let (near, far) = (plan(0, Some(2)), plan(20, Some(10)));
+        assert_eq!([&near, &far].map(|plan| kept_of(plan, false, 32)), [8, 32]);
+        assert_eq!([&near, &far].map(|plan| kept_of(plan, true, 32)), [2, 10]);
+        assert_eq!([&near, &far].map(|plan| kept_of(plan, false, 5)), [5, 5]);
     }
 
     #[test]

@@ -13,9 +13,6 @@ use thalweg_wire::Time;
 const UPLOADS_AT_ONCE: usize = 10_000;
 /// So often at most: a store whose list never ends is not asked for ever. Each list has some.
 const UPLOAD_LISTS_MAX: usize = 10_000;
-/// One of ours that is this old by the store's clock is in the notes that were read first: stores take no signature of
-/// who is off by more than 15 minutes.
-const NEW_AGE_MAX: Duration = Duration::from_secs(3600);
 
 /// An upload that was begun and neither completed nor aborted.
 #[derive(Debug)]
@@ -189,8 +186,8 @@ impl Bucket {
             }
         }
         // Behind the list: one of ours may have been begun since the notes were read, and is not to pass for another's.
-        let mut unknown = found.iter().filter(|(id, _)| !ours.noted.contains(**id));
-        if unknown.any(|(_, (_, age))| age.is_none_or(|age| age < NEW_AGE_MAX)) {
+        // By clocks that differ nobody knows which are older than the notes.
+        if found.keys().any(|id| !ours.noted.contains(*id)) {
             self.add_noted(cleaning.state, &mut ours.noted)?;
         }
         for upload in listed {

@@ -1,6 +1,5 @@
 //! One attempt of a copy: within this process, pushed to a far mover, pulled from one.
 
-use super::given::have_streams;
 use super::removal::{StopsRemoving, agreed};
 use super::{FarTrial, Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
@@ -36,7 +35,7 @@ impl Job<'_> {
         self.tell_unused();
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
-        have_streams(&mut plan, destination.streams(), "each waits for the destination's answers");
+        self.have_streams(&mut plan, destination.streams(), "each waits for the destination's answers");
         self.tell_plan(&plan);
         let mut steering = self.steering(&plan, None, terms.rate_bytes_per_s);
         source.expect_reads(destination.is_new() && !terms.dry_run);

@@ -162,17 +162,19 @@ impl Job<'_> {
             plan.chunk_bytes.why = "each is one request at the source".to_owned();
         }
         if let From::Given(from) = self.from {
-            have_streams(&mut plan, from.streams, "each waits for the source's answers");
+            self.have_streams(&mut plan, from.streams, "each waits for the source's answers");
         }
         plan
     }
-}
 
-/// Has at least so many streams planned, as far as there may be more, unless a number was asked for.
-pub(super) fn have_streams(plan: &mut Plan, least: u16, why: &str) {
-    let least = least.min(plan.streams_max);
-    if !plan.are_streams_asked && plan.streams.value < least {
-        plan.streams = Chosen { value: least, why: why.to_owned() };
+    /// Has at least so many streams planned, as far as there may be more, unless a number was asked for, or found by
+    /// trials.
+    pub(super) fn have_streams(&self, plan: &mut Plan, least: u16, why: &str) {
+        let is_settled = plan.are_streams_asked || self.tuned().is_some_and(|tuned| tuned.streams.is_some());
+        let least = least.min(plan.streams_max);
+        if !is_settled && plan.streams.value < least {
+            plan.streams = Chosen { value: least, why: why.to_owned() };
+        }
     }
 }
 

@@ -18,10 +18,10 @@ use thalweg_wire::RelativePath;
 
 /// Directories of which names are kept: one, and those on the way back up from what is in it.
 const DIRECTORIES_MAX: usize = 4;
-/// Memory for names of each, some 100,000 of 30 bytes: of a larger one the others are looked for each time.
-const NAMES_BYTES_MAX: usize = 8 << 20;
-/// What a name takes besides its bytes.
-const PER_NAME_BYTES: usize = 56;
+/// Memory for names of each, some 160,000 of 30 bytes: of a larger one the others are looked for each time.
+const NAMES_BYTES_MAX: usize = 16 << 20;
+/// What a name takes besides its bytes: its place in a table that may be half empty, and the allocator's own.
+const PER_NAME_BYTES: usize = 72;
 
 /// See the module.
 pub(super) struct ExactNames {
@@ -34,6 +34,8 @@ pub(super) struct ExactNames {
 struct Names {
     names: HashSet<Vec<u8>>,
     bytes: usize,
+    /// There are more.
+    is_full: bool,
 }
 
 impl ExactNames {
@@ -53,8 +55,14 @@ impl ExactNames {
         name: &[u8],
         list: impl FnOnce() -> io::Result<L>,
     ) -> io::Result<bool> {
-        if self.listed.get(path).is_some_and(|kept| kept.names.contains(name)) {
-            return Ok(true);
+        if let Some(kept) = self.listed.get(path) {
+            if kept.names.contains(name) {
+                return Ok(true);
+            }
+            // To keep as many once more would take far longer than to look.
+            if kept.is_full {
+                return Ok(list()?.any(|listed| listed == name));
+            }
         }
         let (mut kept, mut has_it) = (Names::default(), false);
         for listed in list()? {
@@ -63,8 +71,11 @@ impl ExactNames {
             if bytes <= self.bytes_max {
                 kept.bytes = bytes;
                 kept.names.insert(listed);
-            } else if has_it {
-                break;
+            } else {
+                kept.is_full = true;
+                if has_it {
+                    break;
+                }
             }
         }
         self.listed.put(path, Arc::new(kept));
