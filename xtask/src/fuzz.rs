@@ -261,7 +261,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let mut packer = Packer::new(1 << 16)?;
     for raw in [b"thalweg ".repeat(512), vec![0; 65536], (0..=255).cycle().take(4096).collect()] {
         let mut payload = raw.clone();
-        let packed = packer.pack(&mut payload, raw.len()).context("it compresses")?;
+        let packed = packer.pack(&mut payload, raw.len(), 0).context("it compresses")?;
         let declared = u16::try_from(raw.len() >> 6)?.to_be_bytes();
         seeds.push(("unpacker", [&declared[..], &payload[..packed]].concat()));
     }

@@ -102,7 +102,7 @@ impl SendRun {
                 is_again: copy == Copy::Again,
             };
             let payload = if kind == FrameKind::Zeros { 0 } else { raw };
-            let payload = self.compress(lane, payload, &mut inner, &mut watch);
+            let payload = self.compress(lane, outlet, payload, &mut inner, &mut watch);
             self.put(lane, outlet, payload, &inner, &mut watch, raw as u64)?;
         }
         let mut state = self.lock();
@@ -246,7 +246,7 @@ impl SendRun {
                 digest: Digest::default(),
                 is_again: false,
             };
-            let payload = self.compress(lane, raw, &mut inner, &mut watch);
+            let payload = self.compress(lane, outlet, raw, &mut inner, &mut watch);
             self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;
         }
         if !packed.failed.is_empty() {
@@ -265,9 +265,16 @@ impl SendRun {
         Ok(())
     }
 
-    fn compress(&self, lane: &mut SendLane, raw: usize, inner: &mut Inner, watch: &mut Stopwatch) -> usize {
+    fn compress(
+        &self,
+        lane: &mut SendLane,
+        outlet: &dyn Outlet,
+        raw: usize,
+        inner: &mut Inner,
+        watch: &mut Stopwatch,
+    ) -> usize {
         let Some(packer) = lane.packer.as_mut().filter(|_| raw > 0) else { return raw };
-        let packed = packer.pack(lane.buffer.payload_mut(), raw);
+        let packed = packer.pack(lane.buffer.payload_mut(), raw, outlet.unsent_bytes());
         watch.lap(Stage::Compress, raw as u64);
         match packed {
             Some(packed) => {
@@ -289,6 +296,7 @@ impl SendRun {
         content_bytes: u64,
     ) -> io::Result<()> {
         let began = lane.packer.is_some().then(Instant::now);
+        let mut is_limited = false;
         // By the rate of the moment: it may be set while the copy runs, and what yields has none by its terms.
         if payload > 0 && self.pace.rate().is_some() {
             let goes = self.pace.wait(payload as u64, || {
@@ -301,6 +309,7 @@ impl SendRun {
             }
             // A limit is one of bytes as they are sent.
             watch.lap(Stage::Pace, payload as u64);
+            is_limited = true;
         }
         let mut goes_on = || {
             // As above, and what a stream that is lost waited is not lost with it.
@@ -312,6 +321,12 @@ impl SendRun {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             watch.lap(Stage::Limit, payload as u64);
+            is_limited = true;
+        }
+        match &mut lane.packer {
+            Some(packer) if is_limited => packer.is_limited(),
+            Some(packer) => packer.puts(payload, outlet.unsent_bytes()),
+            None => {}
         }
         self.putting.fetch_add(1, Ordering::Relaxed);
         let put = outlet.put(&mut lane.buffer, payload, inner);
