@@ -187,6 +187,7 @@ mod tests {
     use crate::failure::Failure;
     use crate::link::Identity;
     use crate::mutex::lock;
+    use crate::plan::Tuned;
     use crate::run::copy::{Report, Watch, Wishes, copy};
     use std::sync::{Mutex, mpsc};
     use thalweg_wire::RelativePath;
@@ -297,9 +298,9 @@ mod tests {
     /// What the destination wants is known when it is open.
     #[test]
     fn as_many_streams_as_a_given_destination_wants_and_no_more_than_may_be() {
-        let streams = |change: &dyn Fn(&mut Asked)| {
+        let streams = |change: &dyn Fn(&mut Wishes)| {
             let mut wishes = Wishes::default();
-            change(&mut wishes.movement.asked);
+            change(&mut wishes);
             let from = tempfile::tempdir().unwrap();
             std::fs::write(from.path().join("f"), b"x").unwrap();
             let opens = Arc::new(|_: &SourceForm, _: &Terms, _: &[FilterRule]| {
@@ -312,8 +313,15 @@ mod tests {
         };
         let (value, why) = streams(&|_| {});
         assert_eq!((value, &*why), (12, "each waits for the destination's answers"));
-        assert_eq!(streams(&|asked| asked.streams = Some(3)).0, 3);
-        assert_eq!(streams(&|asked| asked.streams_most = Some((5, "no more are left"))).0, 5);
+        assert_eq!(streams(&|wishes| wishes.movement.asked.streams = Some(3)).0, 3);
+        let bounded = |wishes: &mut Wishes| {
+            wishes.movement.asked.streams_most = Some((5, "no more are left"));
+        };
+        assert_eq!(streams(&bounded).0, 5);
+        let tuned = |wishes: &mut Wishes| {
+            wishes.remembered.tuned = Some(Tuned { streams: Some(7), ..Tuned::default() });
+        };
+        assert_eq!(streams(&tuned).0, 7);
     }
 
     /// What an attempt left belongs to copies of the same source only.
