@@ -24,6 +24,7 @@ use thalweg_mover::model::prediction::Taken;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Learned;
 use thalweg_mover::stage::compress::Packer;
+use thalweg_mover::stage::send::Queued;
 use thalweg_mover::tune::routes::Routes;
 use thalweg_wire::digest::{self, Pieces};
 use thalweg_wire::message::{Check, Totals, VerifyLevel};
@@ -261,7 +262,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let mut packer = Packer::new(1 << 16)?;
     for raw in [b"thalweg ".repeat(512), vec![0; 65536], (0..=255).cycle().take(4096).collect()] {
         let mut payload = raw.clone();
-        let packed = packer.pack(&mut payload, raw.len(), 0).context("it compresses")?;
+        let packed = packer.pack(&mut payload, raw.len(), Queued::default()).context("it compresses")?;
         let declared = u16::try_from(raw.len() >> 6)?.to_be_bytes();
         seeds.push(("unpacker", [&declared[..], &payload[..packed]].concat()));
     }

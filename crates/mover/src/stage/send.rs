@@ -4,7 +4,19 @@ use crate::link::{FrameBuffer, FrameWriter};
 use crate::stage::Clocks;
 use crate::stage::intake::Intake;
 use std::io;
+use std::time::Duration;
 use thalweg_wire::frame::Inner;
+
+/// What was put and has not arrived, as the socket knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Queued {
+    /// Bytes that the path has no room for yet.
+    pub unsent: u64,
+    /// These, and those that are under way: no word of them has come back.
+    pub unacknowledged: u64,
+    /// The shortest round trip so far: for so long bytes are under way in any case.
+    pub rtt_min: Duration,
+}
 
 /// Takes frames, one after the other.
 pub trait Outlet {
@@ -33,6 +45,11 @@ pub trait Outlet {
         0
     }
 
+    /// What was put and has not arrived; nothing where that is not known.
+    fn queued(&self) -> Queued {
+        Queued::default()
+    }
+
     /// Waits, before so many bytes are put, for their part of a limit that others share, while `goes_on` and
     /// it is not over; whether it had to. Asked only while it waits, a few times a second.
     fn wait_for_share(&mut self, _bytes: u64, _goes_on: &mut dyn FnMut() -> bool) -> bool {
@@ -48,6 +65,13 @@ impl Outlet for FrameWriter {
 
     fn unsent_bytes(&self) -> u64 {
         FrameWriter::unsent_bytes(self)
+    }
+
+    fn queued(&self) -> Queued {
+        let unsent = FrameWriter::unsent_bytes(self);
+        let unacknowledged = thalweg_sys::socket::queued(self.fd()).unwrap_or(unsent);
+        let rtt_min = thalweg_sys::socket::tcp_info(self.fd()).map_or(Duration::MAX, |info| info.rtt_min);
+        Queued { unsent, unacknowledged, rtt_min }
     }
 }
 

@@ -274,7 +274,7 @@ impl SendRun {
         watch: &mut Stopwatch,
     ) -> usize {
         let Some(packer) = lane.packer.as_mut().filter(|_| raw > 0) else { return raw };
-        let packed = packer.pack(lane.buffer.payload_mut(), raw, outlet.unsent_bytes());
+        let packed = packer.pack(lane.buffer.payload_mut(), raw, outlet.queued());
         watch.lap(Stage::Compress, raw as u64);
         match packed {
             Some(packed) => {
@@ -325,7 +325,7 @@ impl SendRun {
         }
         match &mut lane.packer {
             Some(packer) if is_limited => packer.is_limited(),
-            Some(packer) => packer.puts(payload, outlet.unsent_bytes()),
+            Some(packer) => packer.puts(payload, outlet.queued()),
             None => {}
         }
         self.putting.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::run::share::Share;
 use crate::run::transfer::Reception;
 use crate::stage::intake::Intake;
 use crate::stage::receiving::Receiving;
-use crate::stage::send::Outlet;
+use crate::stage::send::{Outlet, Queued};
 use crate::stage::{Booking, Clocks};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -164,6 +164,10 @@ impl Outlet for Out<'_> {
 
     fn unsent_bytes(&self) -> u64 {
         Outlet::unsent_bytes(&self.writer)
+    }
+
+    fn queued(&self) -> Queued {
+        Outlet::queued(&self.writer)
     }
 
     fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
