@@ -12,33 +12,36 @@
 //!
 //! - [`decide`] looks at what stands there ([`standing`]), what an earlier run remembers, and what an attempt left;
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`];
-//! - [`deletion`] removes at the end what the source lacks, if that is asked for.
+//! - [`read_back`] reads again what stands there, if that is asked for;
+//! - [`deletion`] removes at the end what the source lacks, if that is asked for;
+//! - [`leftover`] finds what attempts left that nobody goes on with.
 
 use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
 use self::deletion::Deletion;
+use self::leftover::abort;
 use self::notes::Notes;
 use self::partial::ObjectPartial;
+use self::read_back::READ_BACK;
 use self::standing::Standing;
-use crate::bucket::{AnyBucket, Bucket};
+use crate::bucket::AnyBucket;
 use crate::location::Location;
-use crate::store::{About, Removed, Seen, Store, Upload};
+use crate::store::{About, Seen, Store};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak, mpsc};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
     Conclusion, Decision, Destination, Listing, OPEN_DESTINATION, PartialFile, Reading, Ready, Small,
     SourceFile, Staged,
 };
-use thalweg_mover::failure::{self, Reason, VERIFY, counted, shown_path};
+use thalweg_mover::failure::{Reason, VERIFY, counted, shown_path};
 use thalweg_mover::journal::catalogue::Catalogue;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
-use thalweg_wire::digest::{Rule, join};
 use thalweg_wire::message::{FilterRule, Loss, Outcome, SourceForm, Terms, VerifyLevel};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, Time, hex, limits};
 
@@ -52,11 +55,15 @@ mod conditions;
 
 mod partial;
 
+mod read_back;
+
 mod decide;
 
 mod deletion;
 
-const READ_BACK: &str = "read the object back";
+mod leftover;
+
+pub use leftover::{Leftover, Leftovers};
 
 /// Parts that an upload may have.
 pub const PARTS_MAX: u64 = 10_000;
@@ -325,15 +332,6 @@ impl ObjectDestination {
         lock(&self.left).clone()
     }
 
-    /// Uploads of transfers to this bucket, as the state directory knows them, job by job. As long as `each` has those
-    /// of one, no transfer takes them.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn leftovers(store: &Store, state: &Path, each: &mut dyn FnMut(&mut Leftovers)) -> Result<()> {
-        leftovers_of(&store.name(), state, each)
-    }
-
     /// The path below the prefix and the key of an entry.
     fn key_of(&self, path: &RelativePath) -> Result<(String, String)> {
         let refused = |cause: &str| {
@@ -493,103 +491,10 @@ impl ObjectDestination {
         }
         Ok(losses)
     }
-
-    /// Digest of a whole version, read again.
-    fn read_again(&self, key: &str, seen: &Seen, is_marked: bool) -> Result<Digest> {
-        {
-            let mut read_back = lock(&self.read_back);
-            *read_back = (read_back.0 + 1, Some(Instant::now()));
-        }
-        let digest = match is_marked && seen.size > 0 {
-            true => self.marked_digest(key, seen),
-            false => self.digest(key, seen),
-        };
-        lock(&self.read_back).0 -= 1;
-        digest
-    }
-
-    fn digest(&self, key: &str, seen: &Seen) -> Result<Digest> {
-        let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; seen.size.min(READ_BYTES) as usize];
-        let mut at = 0;
-        while at < seen.size {
-            let bytes = (seen.size - at).min(READ_BYTES) as usize;
-            self.read_all(key, seen, at, &mut buffer[..bytes])?;
-            hasher.update(&buffer[..bytes]);
-            at += bytes as u64;
-        }
-        Ok(Digest(*hasher.finalize().as_bytes()))
-    }
-
-    /// That of a file whose holes are marked.
-    fn marked_digest(&self, key: &str, seen: &Seen) -> Result<Digest> {
-        let segment_bytes = u64::from(self.terms.segment_bytes);
-        let rule = Rule { file_bytes: seen.size, segment_bytes, marked: true };
-        let mut buffer = vec![0; seen.size.min(segment_bytes) as usize];
-        let (mut chunks, mut segments, mut at) = (Vec::new(), Vec::new(), 0);
-        while at < seen.size {
-            let bytes = (seen.size - at).min(segment_bytes) as usize;
-            self.read_all(key, seen, at, &mut buffer[..bytes])?;
-            segments.extend(rule.segment(at, &buffer[..bytes]));
-            at += bytes as u64;
-            if at == seen.size || at.is_multiple_of(self.terms.chunk_bytes) {
-                chunks.push(join(&segments, chunks.is_empty() && at == seen.size));
-                segments.clear();
-            }
-        }
-        Ok(join(&chunks, true))
-    }
-
-    fn read_all(&self, key: &str, seen: &Seen, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let rest = &mut buffer[filled..];
-            let bytes = self.shared.bucket.read(key, seen, offset + filled as u64, seen.size, rest)?;
-            if bytes == 0 {
-                let cause = "the object is shorter than it was written";
-                return Err(Failure::new(FailureKind::Io, READ_BACK, cause));
-            }
-            filled += bytes;
-            lock(&self.read_back).1 = Some(Instant::now());
-        }
-        Ok(())
-    }
-
-    /// Removes an object of ours that is not what was put, if it is still that; one that may be left is not taken for
-    /// the file the next time. What is put again goes by what is left. Best effort.
-    fn remove_ours(&self, id: EntryId, key: &str, etag: &str) {
-        let left = match self.shared.bucket.head(key) {
-            Ok(None) => None,
-            Ok(Some(head)) if head.seen.etag == etag && !etag.is_empty() => {
-                match self.shared.bucket.remove(key, &head.seen) {
-                    Ok(Removed::Ours | Removed::Gone) => None,
-                    Ok(Removed::Other) => return,
-                    Err(failure) => {
-                        tracing::warn!(%failure, "an object that is damaged is left in the store");
-                        self.note_damaged(id);
-                        Some(head.seen)
-                    }
-                }
-            }
-            // Somebody else's: a conflict.
-            Ok(Some(_)) if !etag.is_empty() => return,
-            // It may be ours.
-            Ok(Some(_)) | Err(_) => {
-                self.note_damaged(id);
-                return;
-            }
-        };
-        if let Some(flight) = lock(&self.flights).all.get_mut(&id) {
-            flight.seen = left;
-        }
-    }
 }
 
 /// Puts a small file of this content.
 type Put = Box<dyn FnOnce(&[u8]) -> Result<Staged> + Send>;
-
-/// Read at once of what is read back.
-const READ_BYTES: u64 = 4 << 20;
 
 /// The longest key that stores take, in bytes of UTF-8.
 const KEY_BYTES_MAX: usize = 1024;
@@ -660,85 +565,6 @@ fn open_catalogue(state: &Path, place: &[u8], terms: &Terms) -> Option<Catalogue
         tracing::warn!(%error, "nothing is remembered of what was copied");
         None
     })
-}
-
-/// An upload that is not complete.
-#[derive(Debug, Clone)]
-pub struct Leftover {
-    /// The key that its object was to have.
-    pub key: String,
-    /// Its name at the store.
-    pub upload: String,
-    /// Bytes of its parts, as far as they are noted.
-    pub bytes: u64,
-    number: u64,
-}
-
-/// Uploads of one job. A transfer of it that begins meanwhile waits for two seconds, and is `Busy` then.
-pub struct Leftovers {
-    found: notes::Found,
-    has_ended: bool,
-}
-
-impl Leftovers {
-    /// All of them.
-    pub fn uploads(&self) -> Vec<Leftover> {
-        let of_note = |(number, noted): (u64, notes::Noted)| Leftover {
-            bytes: noted.parts.values().map(|part| part.bytes).sum(),
-            key: noted.key,
-            upload: noted.id,
-            number,
-        };
-        self.found.notes.all().into_iter().map(of_note).collect()
-    }
-
-    /// Whether a transfer has them: then they stay.
-    pub fn are_in_use(&self) -> bool {
-        self.found.is_running
-    }
-
-    /// When something was noted of any of them last, if the file system tells it.
-    pub fn noted_at(&self) -> Option<SystemTime> {
-        self.found.noted_at
-    }
-
-    /// Ends one; one that is gone is ended. The note of the job goes with the last.
-    ///
-    /// # Errors
-    /// `Busy` if a transfer has it; as [`Store::abort`].
-    pub fn end(&mut self, store: &Store, left: &Leftover) -> Result<()> {
-        self.end_in(store, left)
-    }
-
-    fn end_in(&mut self, bucket: &dyn Bucket, left: &Leftover) -> Result<()> {
-        if self.are_in_use() {
-            return Err(Failure::new(FailureKind::Busy, "end the upload", "a transfer has it"));
-        }
-        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None, mark: None })?;
-        self.found.notes.end(left.number);
-        self.has_ended = true;
-        Ok(())
-    }
-}
-
-fn leftovers_of(bucket: &str, state: &Path, each: &mut dyn FnMut(&mut Leftovers)) -> Result<()> {
-    let mut look = |found| {
-        let mut left = Leftovers { found, has_ended: false };
-        each(&mut left);
-        if left.has_ended {
-            left.found.notes.close();
-        }
-    };
-    notes::each_of(state, bucket, &mut look)
-        .map_err(|error| failure::of_io("look for unfinished uploads", &error))
-}
-
-/// Ends an upload; one that is gone is ended.
-fn abort(bucket: &dyn Bucket, upload: &Upload) -> Result<()> {
-    match bucket.abort(upload) {
-        Err(failure) if failure.kind != FailureKind::NotFound => Err(failure),
-        _ => Ok(()),
-    }
 }
 
 impl Destination for ObjectDestination {

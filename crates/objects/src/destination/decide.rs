@@ -1,10 +1,11 @@
 //! What is lacking: what stands there, what an earlier run remembers, and what an attempt left.
 
 use super::conditions::Write;
+use super::leftover::abort;
 use super::notes::Noted;
 use super::partial::ObjectPartial;
 use super::standing::Found;
-use super::{Done, Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, abort, has, words_of};
+use super::{Done, Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, has, words_of};
 use crate::bucket::version_of;
 use crate::source::open_version;
 use crate::store::{About, Head, If, Part, Seen};

@@ -2,8 +2,9 @@ use super::*;
 use crate::bucket::memory::Memory;
 use crate::store::If;
 use std::slice;
+use thalweg_mover::failure;
 use thalweg_wire::Evidence;
-use thalweg_wire::digest::chunk_count;
+use thalweg_wire::digest::{Rule, chunk_count, join};
 use thalweg_wire::message::{Check, Disk, PartOf, Preserve};
 
 // What an earlier attempt left.

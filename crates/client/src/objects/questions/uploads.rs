@@ -270,6 +270,22 @@ mod tests {
         partial
     }
 
+    /// A store that lists two at a time, in which somebody began an upload for each of these keys.
+    fn paged(keys: &[&str]) -> (Fake, tempfile::TempDir, Bucket) {
+        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        fake.set_page_keys(2);
+        let bucket = bucket(&fake, "run7/");
+        for key in keys {
+            bucket.store.begin(key, &About::default()).unwrap();
+        }
+        (fake, state, bucket)
+    }
+
+    fn opened(bucket: &Bucket, state: &Path) -> Arc<dyn Destination> {
+        let given = bucket.destination(state).unwrap();
+        (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap()
+    }
+
     /// What is left in `bucket`, as far as the notes in `state` and the store's list know, and failures.
     fn left(bucket: &Bucket, state: &Path, older_than: Option<Duration>) -> (Vec<LeftUpload>, usize) {
         let cleaning = Cleaning { removes: true, older_than, state, now: SystemTime::now() };
@@ -284,9 +300,7 @@ mod tests {
     fn an_upload_that_runs_stays_and_one_that_was_left_goes_by_its_note_whatever_the_store_lists() {
         let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
         let bucket = bucket(&fake, "run7/");
-        let terms = Terms::of(PART as u64, 1 << 20);
-        let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &terms, &[]).unwrap();
+        let to = opened(&bucket, state.path());
         begin(&*to);
         for older_than in [None, Some(Duration::ZERO)] {
             let (running, _) = left(&bucket, state.path(), older_than);
@@ -328,17 +342,12 @@ mod tests {
 
     #[test]
     fn however_many_uploads_there_are_all_are_told_once_and_may_go() {
-        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
-        fake.set_page_keys(2);
-        let bucket = bucket(&fake, "run7/");
-        let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap();
+        // Before and behind ours, and several of one key.
+        let keys = ["run7/a", "run7/b", "run7/b", "run7/b", "run7/x", "run7/y", "run7/z"];
+        let (_fake, state, bucket) = paged(&keys);
+        let to = opened(&bucket, state.path());
         begin(&*to);
         to.close(false);
-        // Before and behind ours, and several of one key.
-        for key in ["run7/a", "run7/b", "run7/b", "run7/b", "run7/x", "run7/y", "run7/z"] {
-            bucket.store.begin(key, &About::default()).unwrap();
-        }
         let (told, failures) = left(&bucket, state.path(), None);
         let unknown = told.iter().filter(|left| left.state == UploadState::Unknown).count();
         assert_eq!((told.len(), unknown, failures), (8, 7, 0), "{told:?}");
@@ -352,14 +361,8 @@ mod tests {
     /// Others stand before it, more than are listed at a time.
     #[test]
     fn one_of_ours_that_is_listed_late_is_told_as_the_store_knows_it() {
-        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
-        fake.set_page_keys(2);
-        let bucket = bucket(&fake, "run7/");
-        for key in ["run7/a", "run7/b", "run7/c"] {
-            bucket.store.begin(key, &About::default()).unwrap();
-        }
-        let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap();
+        let (_fake, state, bucket) = paged(&["run7/a", "run7/b", "run7/c"]);
+        let to = opened(&bucket, state.path());
         send(&*to);
         to.close(false);
         let (told, failures) = left(&bucket, state.path(), None);
@@ -370,14 +373,8 @@ mod tests {
 
     #[test]
     fn one_of_ours_that_is_begun_while_others_are_ended_does_not_pass_for_one_of_those() {
-        let (fake, state) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
-        fake.set_page_keys(2);
-        let bucket = bucket(&fake, "run7/");
-        for key in ["run7/a", "run7/b", "run7/c"] {
-            bucket.store.begin(key, &About::default()).unwrap();
-        }
-        let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &Terms::of(PART as u64, 1 << 20), &[]).unwrap();
+        let (_fake, state, bucket) = paged(&["run7/a", "run7/b", "run7/c"]);
+        let to = opened(&bucket, state.path());
         let older_than = Some(Duration::ZERO);
         let cleaning = Cleaning { removes: true, older_than, state: state.path(), now: SystemTime::now() };
         let mut told = Vec::new();

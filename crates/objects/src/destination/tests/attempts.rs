@@ -1,6 +1,7 @@
 //! What an earlier attempt left: gone on with, ended, or begun anew.
 
 use super::*;
+use crate::destination::leftover::leftovers_of;
 
 #[test]
 fn what_was_noted_is_gone_on_with_and_nothing_else() {
