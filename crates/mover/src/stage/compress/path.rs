@@ -14,8 +14,6 @@ pub(super) struct Path {
     segment_bytes: usize,
     /// At the latest look.
     queued: Queued,
-    /// The longest that it ever had enough for, in seconds: so much there is room for.
-    most: f64,
     /// When the latest frame was put, and how many bytes had not arrived then, that frame included.
     put: Option<(Instant, u64)>,
     /// How much that counts.
@@ -32,7 +30,6 @@ impl Path {
         Path {
             segment_bytes,
             queued: Queued::default(),
-            most: 0.0,
             put: None,
             weight: LATEST,
             gathered: (0.0, 0),
@@ -45,7 +42,6 @@ impl Path {
     pub(super) fn look(&mut self, now: Instant, queued: Queued) {
         self.queued = queued;
         let is_busy = self.queued.unsent > 0 || self.has_for() > 0.0;
-        self.most = self.most.max(self.has_for());
         let Some((since, waited)) = self.put.take() else { return };
         let took = now.saturating_duration_since(since).as_secs_f64();
         let taken = waited.saturating_sub(queued.unacknowledged);
@@ -76,17 +72,12 @@ impl Path {
     }
 
     /// Seconds, for each byte of a segment that takes so long to compress, in which the path would have nothing to take
-    /// meanwhile; times as many as these where there is room for so much that it need not be so.
+    /// meanwhile.
     pub(super) fn idles_for(&self, cost: f64) -> f64 {
-        let cost = cost * self.segment_bytes as f64;
-        let idles = (cost - self.has_for()).max(0.0) * if self.most >= cost { NEEDLESS } else { 1.0 };
-        idles / self.segment_bytes as f64
+        (cost - self.has_for() / self.segment_bytes as f64).max(0.0)
     }
 }
 
-/// So many times as much counts the time in which the path has nothing to take because a segment is compressed that
-/// might have gone out as it is, and filled the buffer.
-const NEEDLESS: f64 = 4.0;
 /// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
 pub(super) const LATEST: f64 = 0.125;
 /// The same of one that was compressed or left alone to know what that costs: there are few of them, and if buffers had
@@ -178,8 +169,5 @@ mod tests {
             (path.idles_for(byte_s) * f64::from(1 << 16) * 100.0).round() / 100.0
         };
         assert_eq!([0.4, 0.9].map(|cost| idles_for(&path, cost)), [0.0, 0.4]);
-        // There was room for more.
-        assert_eq!(has_for(&mut path, 0.0, 0.3), 0.2);
-        assert_eq!([0.4, 0.9].map(|cost| idles_for(&path, cost)), [0.2 * NEEDLESS, 0.7]);
     }
 }

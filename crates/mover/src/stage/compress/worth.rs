@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 ///
 /// Where the kernel tells what waits in front of the path ([`Path`]), how long that takes for a byte is known, whatever
 /// the stream does. A segment is compressed if that takes less time than the path takes for it as it is, and if what
-/// waits keeps the path busy meanwhile, or that has nothing to take for less time than it is spared. One that goes out
-/// as it is fills the buffer, behind which some can be compressed for nothing: so what is narrow, path or CPU, is busy
-/// all the time, and as few bytes are compressed as do that.
+/// waits keeps the path busy meanwhile, or that has nothing to take for less time than it is spared. Where compressing
+/// takes longer than it spares, what goes out as it is fills the buffer, and some behind it can be compressed for
+/// nothing: so path and CPU are both busy.
 ///
 /// Where nothing waits, as behind a rate limit, it is while a segment is compressed and sent in less time than it is
 /// sent as it is, all waiting included. Where the path has a buffer behind the thread, or a rate limit counts the time
