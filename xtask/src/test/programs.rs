@@ -31,6 +31,10 @@ const MEASURING: [&str; 9] =
 /// fault to be mended, of the test or of what it tests; but one is no reason to leave untested what comes behind.
 const UNSTEADY_MAX: usize = 2;
 
+/// Run before all others, alone: they need settings of the machine as they are, and benches change these while they run
+/// (`bench` permits a congestion control to everybody).
+const ALONE: [&str; 1] = ["congestion"];
+
 /// Last longest, and begin first: else they would end last, alone.
 const LONG: [&str; 11] = [
     "bench",
@@ -97,7 +101,7 @@ const AS_NOBODY: [(&str, &[&str]); 4] = [
 /// has what that takes.
 pub fn run() -> Result<()> {
     let all = cargo::built(&["test", "--workspace"])?;
-    for name in MEASURING.iter().chain(&LONG).chain(AS_NOBODY.iter().map(|(name, _)| name)) {
+    for name in MEASURING.iter().chain(&ALONE).chain(&LONG).chain(AS_NOBODY.iter().map(|(name, _)| name)) {
         ensure!(
             all.iter().any(|built| built.name == *name),
             "no program of tests has the name {name} any more"
@@ -116,7 +120,10 @@ pub fn run() -> Result<()> {
     }
     let program = static_program();
     let job = |built: &Built| Job::new(built, program.as_deref());
-    at_once(beside.iter().map(job).collect(), AT_ONCE, &stop, &mut ended)?;
+    let (alone, others): (Vec<&Built>, Vec<&Built>) =
+        beside.iter().partition(|built| ALONE.contains(&built.name.as_str()));
+    at_once(alone.into_iter().map(job).collect(), 1, &stop, &mut ended)?;
+    at_once(others.into_iter().map(job).collect(), AT_ONCE, &stop, &mut ended)?;
     let second = ended.take_second();
     if !second.is_empty() {
         println!("==> by themselves, for they failed beside others: {}", tests_of(&second));

@@ -10,6 +10,7 @@ const IN_CI: &[(&str, &str)] = &[
     ("-O quota,project", "the kernel has no projects of ext4; XFS has some too"),
     ("kTLS: ", "the kernel has none; `cargo xtask ktls` does it in a guest"),
     ("settings of a kernel: ", "`cargo xtask ktls` does it in a guest"),
+    ("users may have all that the kernel has", "a kernel may permit all of them to everybody"),
     ("IPv6", "a container may have none"),
     ("[::1]:0", "a container may have no IPv6"),
     ("uncached writ", "not every kernel has such writes of ext4"),
