@@ -63,6 +63,7 @@ impl Packer {
                 return None;
             }
             if !self.worth.is_tried() {
+                self.sample(&payload[..raw]);
                 return None;
             }
         }
@@ -82,6 +83,14 @@ impl Packer {
                 None
             }
         }
+    }
+
+    /// Of a segment that goes out as it is: what compressing it would take and save, if that is to be known.
+    fn sample(&mut self, segment: &[u8]) {
+        let Some(part) = self.worth.sample(segment.len()) else { return };
+        let (bytes, began) = (part.len(), Instant::now());
+        let packed = self.compressor.compress_to_buffer(&segment[part], &mut self.out[..]).unwrap_or(bytes);
+        self.worth.sampled(bytes, packed, began.elapsed());
     }
 
     /// A frame with a payload of so many bytes is about to be put, behind what is `queued`.

@@ -20,7 +20,9 @@ pub(super) struct Path {
     weight: f64,
     /// Seconds, and the bytes taken in them, that are too few to say anything by themselves.
     gathered: (f64, u64),
-    pub(super) taking: OfLate,
+    taking: OfLate,
+    /// The same over longer: a receiver that was held up for a moment is no slow path.
+    taking_longer: OfLate,
     /// Something was learned since this was last asked.
     pub(super) is_heard: bool,
 }
@@ -34,6 +36,7 @@ impl Path {
             weight: LATEST,
             gathered: (0.0, 0),
             taking: OfLate::default(),
+            taking_longer: OfLate::default(),
             is_heard: false,
         }
     }
@@ -54,8 +57,15 @@ impl Path {
         let (seconds, bytes) = self.gathered;
         if bytes >= (self.segment_bytes / SMALL) as u64 {
             self.taking.add(seconds, bytes as usize, self.weight, self.segment_bytes);
+            self.taking_longer.add(seconds, bytes as usize, self.weight / LONGER, self.segment_bytes);
             (self.gathered, self.is_heard) = ((0.0, 0), true);
         }
+    }
+
+    /// Seconds that it takes for a byte, by what it did of late and over longer: the shorter of the two, so that it is
+    /// slow only once it stays so, and fast at once. `None` until something is known.
+    pub(super) fn of_a_byte(&self) -> Option<f64> {
+        Some(self.taking.of_a_byte()?.min(self.taking_longer.of_a_byte()?))
     }
 
     /// Before a frame is put.
@@ -83,6 +93,9 @@ pub(super) const LATEST: f64 = 0.125;
 /// The same of one that was compressed or left alone to know what that costs: there are few of them, and if buffers had
 /// room for it, those behind it soon tell.
 pub(super) const LATEST_TO_KNOW: f64 = 0.5;
+
+/// How many times as much counts as of late where that is to last.
+const LONGER: f64 = 8.0;
 
 /// What has less than a segment divided by this does not count.
 pub(super) const SMALL: usize = 16;

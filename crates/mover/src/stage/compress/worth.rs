@@ -2,6 +2,7 @@
 
 use super::path::{LATEST, LATEST_TO_KNOW, OfLate, Path};
 use crate::stage::send::Queued;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Whether to compress: while a segment gets away sooner so, and while the path has enough to take meanwhile.
@@ -24,7 +25,8 @@ use std::time::{Duration, Instant};
 /// a stream begins with two segments that are compressed, and behind some more, if what they took speaks for that, come
 /// two that are not. Later some two bytes of 34 go out as they are, to know what sending costs now; and while nothing
 /// is compressed because sending is fast, two of 64 segments are all the same, or two of up to 1024 where that takes
-/// long, to know what compressing costs.
+/// long, to know what compressing costs. Where the kernel tells what waits, an eighth of one of them says that, and goes
+/// out as it is.
 ///
 /// Everything counts by its bytes, and what has less than a sixteenth of a segment does not count: a frame of few bytes
 /// takes as long as something else is waited for.
@@ -45,6 +47,9 @@ pub(super) struct Worth {
     trials: u32,
     probes: u32,
     pub(super) is_to_know: bool,
+    /// Segments of which a part was compressed to know it, and whether the one that is left alone now is to be such.
+    samples: usize,
+    is_sample: bool,
     /// Bytes of frames sent compressed since the last that were left alone, and what they were before.
     unprobed_bytes: usize,
     unprobed_raw: usize,
@@ -61,6 +66,9 @@ const REPAYS_MAX: f64 = 0.95;
 /// of the time that the others take to send, as long as there are no more of them than the upper bound.
 const LEFT_ALONE: (f64, f64) = (62.0, 1022.0);
 const LEFT_ALONE_COST: f64 = 0.02;
+/// The share of a segment that is compressed to know what it costs, as a divisor; and what all these may cost then.
+const SAMPLE: usize = 8;
+const SAMPLE_COST: f64 = 0.005;
 /// Segments that are compressed, or left alone, to know what that costs. The first follows one of the other kind.
 const TRIALS: u32 = 2;
 const PROBES: u32 = 2;
@@ -81,6 +89,8 @@ impl Worth {
             trials: TRIALS,
             probes: 0,
             is_to_know: false,
+            samples: 0,
+            is_sample: false,
             unprobed_bytes: 0,
             unprobed_raw: 0,
             compressed_bytes: None,
@@ -106,17 +116,42 @@ impl Worth {
         }
         self.left_alone += 1;
         if f64::from(self.left_alone) >= self.left_alone_max() {
-            (self.left_alone, self.trials) = (0, TRIALS);
+            self.left_alone = 0;
+            match self.path.of_a_byte() {
+                Some(_) => self.is_sample = true,
+                None => self.trials = TRIALS,
+            }
         }
         false
     }
 
+    /// Of a segment of `raw` bytes that is left alone: those to be compressed all the same, to know what that costs.
+    /// Another part of each.
+    pub(super) fn sample(&mut self, raw: usize) -> Option<Range<usize>> {
+        if !std::mem::take(&mut self.is_sample) {
+            return None;
+        }
+        let (bytes, number) = (raw / SAMPLE, self.samples % SAMPLE);
+        self.samples += 1;
+        Some(number * bytes..(number + 1) * bytes)
+    }
+
+    /// Such a part was compressed, to so many bytes.
+    pub(super) fn sampled(&mut self, bytes: usize, packed: usize, took: Duration) {
+        let saved = bytes.saturating_sub(packed) * SAMPLE;
+        self.learn(bytes * SAMPLE, saved, took * SAMPLE as u32);
+    }
+
     /// A segment of `raw` bytes was compressed, to so many if that is worth sending.
     pub(super) fn compressed(&mut self, raw: usize, packed: Option<usize>, took: Duration) {
-        let saved = packed.map_or(0, |packed| raw.saturating_sub(packed));
+        self.learn(raw, packed.map_or(0, |packed| raw.saturating_sub(packed)), took);
+        self.compressed_bytes = Some(raw);
+    }
+
+    /// Compressing `raw` bytes took so long, and saved so many.
+    fn learn(&mut self, raw: usize, saved: usize, took: Duration) {
         self.cost.add(took.as_secs_f64(), raw, LATEST, self.segment_bytes);
         self.saving.add(saved as f64, raw, LATEST, self.segment_bytes);
-        self.compressed_bytes = Some(raw);
     }
 
     /// A frame is about to be put.
@@ -169,7 +204,7 @@ impl Worth {
         let [cost, saving, sending, packed] =
             [&self.cost, &self.saving, &self.sending, &self.sending_packed].map(OfLate::of_a_byte);
         let (Some(cost), Some(saving)) = (cost, saving) else { return true };
-        if let Some(path) = self.path.taking.of_a_byte() {
+        if let Some(path) = self.path.of_a_byte() {
             return cost <= REPAYS_MAX * path && self.path.idles_for(cost) <= saving * path;
         }
         match (sending, packed) {
@@ -185,11 +220,12 @@ impl Worth {
 
     fn left_alone_max(&self) -> f64 {
         let (least, most) = LEFT_ALONE;
+        let (trials, share) = match self.path.of_a_byte() {
+            Some(_) => (1.0 / SAMPLE as f64, SAMPLE_COST),
+            None => (f64::from(TRIALS), LEFT_ALONE_COST),
+        };
         match (self.cost.of_a_byte(), self.sending.of_a_byte()) {
-            (Some(cost), Some(sending)) => {
-                let trials = f64::from(TRIALS) * cost;
-                (trials / sending.max(1e-15) / LEFT_ALONE_COST).clamp(least, most)
-            }
+            (Some(cost), Some(sending)) => (trials * cost / sending.max(1e-15) / share).clamp(least, most),
             _ => least,
         }
     }
@@ -198,6 +234,7 @@ impl Worth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// So many bytes that a path without length has no room for.
     fn waiting(bytes: f64) -> Queued {
@@ -241,6 +278,11 @@ mod tests {
                 now += compressing;
                 payload = (RAW as f64 * (1.0 - saving)) as usize;
                 worth.compressed(RAW, Some(payload), Duration::from_secs_f64(compressing));
+            } else if let Some(part) = worth.sample(RAW) {
+                let took = compressing * part.len() as f64 / RAW as f64;
+                now += took;
+                let packed = (part.len() as f64 * (1.0 - saving)) as usize;
+                worth.sampled(part.len(), packed, Duration::from_secs_f64(took));
             }
             let began = now;
             worth.puts(at(now), payload, queued(now, free));
@@ -348,6 +390,38 @@ mod tests {
         };
         let (slow, fast, slow_again) = (segments(1.0), segments(0.001), segments(1.0));
         assert!(slow > 3800 && fast < 600 && slow_again > 3800, "{slow}, {fast}, {slow_again}");
+    }
+
+    #[test]
+    fn parts_of_what_goes_out_as_it_is_tell_that_compressing_takes_less_by_now() {
+        const RAW: usize = 1 << 16;
+        let (mut worth, mut now) = (Worth::new(RAW), Instant::now());
+        // The path takes a segment a second, and always has eight more.
+        let (second, wait) = (Duration::from_secs(1), waiting(8.0 * RAW as f64));
+        let mut parts = BTreeSet::new();
+        let mut compressed = |compressing: f64| {
+            let segments = (0..1000).filter(|_| {
+                worth.path.look(now, wait);
+                let is_tried = worth.is_tried();
+                if is_tried {
+                    worth.compressed(RAW, Some(RAW / 2), Duration::from_secs_f64(compressing));
+                } else if let Some(part) = worth.sample(RAW) {
+                    let took = Duration::from_secs_f64(compressing / 8.0);
+                    worth.sampled(part.len(), part.len() / 2, took);
+                    assert!(part.len() == RAW / 8 && part.end <= RAW);
+                    parts.insert(part.start);
+                }
+                worth.puts(now, RAW, wait);
+                now += second;
+                worth.sent(RAW, second);
+                is_tried
+            });
+            segments.count()
+        };
+        assert_eq!(compressed(2.0), TRIALS as usize);
+        assert!(compressed(0.1) > 500);
+        assert!(compressed(2.0) <= 8, "the first few have told it");
+        assert_eq!(parts.len(), 8, "{parts:?}");
     }
 
     #[test]
