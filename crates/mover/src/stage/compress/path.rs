@@ -20,6 +20,8 @@ pub(super) struct Path {
     weight: f64,
     /// Seconds, and the bytes taken in them, that are too few to say anything by themselves.
     gathered: (f64, u64),
+    /// The same of what it took in less time than it had, in each case.
+    gathered_idle: (f64, u64),
     taking: OfLate,
     /// The same over longer: a receiver that was held up for a moment is no slow path.
     taking_longer: OfLate,
@@ -35,6 +37,7 @@ impl Path {
             put: None,
             weight: LATEST,
             gathered: (0.0, 0),
+            gathered_idle: (0.0, 0),
             taking: OfLate::default(),
             taking_longer: OfLate::default(),
             is_heard: false,
@@ -48,9 +51,8 @@ impl Path {
         let Some((since, waited)) = self.put.take() else { return };
         let took = now.saturating_duration_since(since).as_secs_f64();
         let taken = waited.saturating_sub(queued.unacknowledged);
-        // One that is found idle may have waited for us: it is at least as fast as that.
-        let is_faster = || self.taking.of_a_byte().is_some_and(|known| took < known * taken as f64);
-        if !is_busy && !is_faster() {
+        if !is_busy {
+            self.is_as_fast_as(took, taken);
             return;
         }
         self.gathered = (self.gathered.0 + took, self.gathered.1 + taken);
@@ -59,6 +61,21 @@ impl Path {
             self.taking.add(seconds, bytes as usize, self.weight, self.segment_bytes);
             self.taking_longer.add(seconds, bytes as usize, self.weight / LONGER, self.segment_bytes);
             (self.gathered, self.is_heard) = ((0.0, 0), true);
+        }
+    }
+
+    /// It was found idle, and may have waited for us: then it is at least as fast as that, over a segment in all, for
+    /// acknowledgements come in bursts. What was thought before is wrong then, as of the first segments, while the far
+    /// side opened its file.
+    fn is_as_fast_as(&mut self, seconds: f64, bytes: u64) {
+        self.gathered_idle = (self.gathered_idle.0 + seconds, self.gathered_idle.1 + bytes);
+        let (seconds, bytes) = self.gathered_idle;
+        if bytes < self.segment_bytes as u64 {
+            return;
+        }
+        self.gathered_idle = (0.0, 0);
+        for of_late in [&mut self.taking, &mut self.taking_longer] {
+            self.is_heard |= of_late.is_at_most(seconds / bytes as f64);
         }
     }
 
@@ -119,6 +136,15 @@ impl OfLate {
         self.bytes = self.bytes * kept + bytes as f64;
     }
 
+    /// Of a byte, from now on; whether that is less than it was.
+    fn is_at_most(&mut self, most: f64) -> bool {
+        let is_less = self.amount > most * self.bytes;
+        if is_less {
+            self.amount = most * self.bytes;
+        }
+        is_less
+    }
+
     pub(super) fn of_a_byte(&self) -> Option<f64> {
         (self.bytes > 0.0).then(|| self.amount / self.bytes)
     }
@@ -149,10 +175,18 @@ mod tests {
         path.puts(at(1.0), 100_000, queued(50_000, 50_000), LATEST);
         path.look(at(10.0), queued(0, 0));
         assert_eq!(bytes_per_s(&path), Some(50_000.0));
-        // But that it took so much in so short a time.
-        path.puts(at(10.0), 100_000, queued(0, 0), LATEST_TO_KNOW);
-        path.look(at(10.1), queued(0, 0));
-        assert!(bytes_per_s(&path) > Some(90_000.0), "{:?}", bytes_per_s(&path));
+        // But that it took a segment in so short a time, and it is no matter in how many parts.
+        for tenths in 0..10 {
+            let now = 10.0 + f64::from(tenths) / 10.0;
+            let is_known = tenths >= 7;
+            assert_eq!(bytes_per_s(&path), Some(if is_known { 100_000.0 } else { 50_000.0 }), "{tenths}");
+            path.puts(at(now), 10_000, queued(0, 0), LATEST);
+            path.look(at(now + 0.1), queued(0, 0));
+        }
+        // Slower than that it may be for any reason.
+        path.puts(at(20.0), 100_000, queued(0, 0), LATEST);
+        path.look(at(30.0), queued(0, 0));
+        assert_eq!(bytes_per_s(&path), Some(100_000.0));
         // Little by little; once something is known, with all of it under way.
         let mut path = Path::new(1 << 16);
         for number in 0..100 {
