@@ -84,8 +84,12 @@ pub fn run(args: &Args) -> Result<()> {
         return programs::run();
     }
     let cargo = cargo::program();
+    // What takes seconds comes first: nobody waits half an hour to hear of a comment.
+    println!("==> house rules");
+    check::run()?;
     let steps: &[(&str, &[&str])] = &[
         ("format", &["fmt", "--all", "--check"]),
+        ("generated pages", &["run", "--quiet", "--package", "xtask", "--", "gen", "--check"]),
         ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
         ("links of the documentation", DOC),
     ];
@@ -98,11 +102,6 @@ pub fn run(args: &Args) -> Result<()> {
     println!("==> tests in the documentation");
     command::run(Command::new(&cargo).args(["test", "--workspace", "--doc", "--quiet"]))?;
     python::run(&python::Args { no_install: args.no_install, ..python::Args::default() })?;
-    println!("==> house rules");
-    check::run()?;
-    println!("==> generated pages");
-    let generated = ["run", "--quiet", "--package", "xtask", "--", "gen", "--check"];
-    command::run(Command::new(&cargo).args(generated))?;
     println!("==> instructions for a chunk");
     instructions::run(&instructions::Args::default())?;
     println!("==> kTLS in a guest");

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// a stream begins with two segments that are compressed, and behind some more, if what they took speaks for that, come
 /// two that are not. Later some two bytes of 34 go out as they are, to know what sending costs now; and while nothing
 /// is compressed because sending is fast, two of 64 segments are all the same, or two of up to 1024 where that takes
-/// long, to know what compressing costs. Where the kernel tells what waits, an eighth of one of them says that, and goes
-/// out as it is.
+/// long, to know what compressing costs. Where the kernel tells what waits, an eighth of one of them says that, and
+/// goes out as it is.
 ///
 /// Everything counts by its bytes, and what has less than a sixteenth of a segment does not count: a frame of few bytes
 /// takes as long as something else is waited for.
