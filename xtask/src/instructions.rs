@@ -122,6 +122,9 @@ const PATH: [&[&str]; 2] = [
 ];
 /// How far the count may be from the budget.
 const SLACK: f64 = 0.15;
+/// How much less readings of clocks may be: a wait reads some, and how often threads wait for each other goes by how
+/// the machine wakes them. The same program had 9.1 to 11.4 for a segment.
+const FEWER_READINGS: f64 = 0.25;
 /// Of copies of memory for a chunk. There are some 3,700, of what stands beside the bytes; a segment of 512 KiB takes
 /// 16,384 at least, a load and a store for 64 bytes.
 const COPIES_MAX: f64 = 8_192.0;
@@ -257,7 +260,7 @@ fn judge(name: &str, own: f64, budget: f64, copies: f64, accounting: &Accounting
 
 /// What is wrong with so many readings of clocks for a segment.
 fn judge_readings(name: &str, readings: f64, expected: f64) -> Option<String> {
-    let is_other = (readings - expected).abs() > expected * SLACK;
+    let is_other = readings > expected * (1.0 + SLACK) || readings < expected * (1.0 - FEWER_READINGS);
     is_other.then(|| {
         format!("{name} reads clocks {readings:.1} times for a segment, not about {expected:.1} times")
     })
@@ -485,7 +488,10 @@ mod tests {
     #[test]
     fn another_number_of_readings_than_the_bench_goes_by_is_a_failure() {
         let judged = |readings| judge_readings("a", readings, 11.0).is_some();
-        assert_eq!([judged(11.0), judged(12.0), judged(13.0), judged(9.0)], [false, false, true, true]);
+        let expected = [(11.0, false), (12.0, false), (13.0, true), (9.0, false), (8.0, true)];
+        expected
+            .iter()
+            .for_each(|(readings, is_other)| assert_eq!(judged(*readings), *is_other, "{readings}"));
     }
 
     #[test]
