@@ -69,6 +69,16 @@ pub struct Asked {
     pub compress_always: bool,
 }
 
+impl Asked {
+    /// Streams that a far path gets for sure, as long as nothing is known of it: so many may be begun before it is.
+    pub fn far_streams_at_least(&self) -> u16 {
+        let is_bound = self.rate_bits_per_s.is_some() || self.yields || self.memory_bytes.is_some();
+        let fewest = if is_bound { 1 } else { FAR_STREAMS_MIN };
+        let most = self.streams_most.map_or(fewest, |(most, _)| most);
+        self.streams.unwrap_or(fewest.min(most)).min(FAR_STREAMS_MIN)
+    }
+}
+
 /// What is known of the way between two movers.
 #[derive(Debug, Clone, Default)]
 pub struct Path {
@@ -487,6 +497,25 @@ mod tests {
         assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));
         let near = plan(&few, &path(None, 2)).streams;
         assert_eq!(near.value, 2, "{near}");
+    }
+
+    #[test]
+    fn so_many_streams_as_a_far_path_gets_for_sure_are_begun_before_it_is_known() {
+        let asked = Asked::default();
+        assert_eq!(asked.far_streams_at_least(), FAR_STREAMS_MIN);
+        for (asked, begun) in [
+            (Asked { streams: Some(3), yields: true, ..asked.clone() }, 3),
+            (Asked { streams: Some(64), ..asked.clone() }, FAR_STREAMS_MIN),
+            (Asked { streams_most: Some((2, "few")), ..asked.clone() }, 2),
+            // One may be enough, or all that there is room for.
+            (Asked { rate_bits_per_s: Some(1), ..asked.clone() }, 1),
+            (Asked { memory_bytes: Some(1), ..asked.clone() }, 1),
+            (Asked { yields: true, ..asked.clone() }, 1),
+        ] {
+            assert_eq!(asked.far_streams_at_least(), begun, "{asked:?}");
+            let far = plan(&asked, &path(Some(Duration::from_millis(5)), 2));
+            assert!(far.streams.value >= begun, "{asked:?}: {}", far.streams);
+        }
     }
 
     #[test]

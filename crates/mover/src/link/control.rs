@@ -211,6 +211,12 @@ impl ControlHandle {
         }
     }
 
+    /// Whether it was closed, and the kernel has all that was to be said.
+    pub fn has_said_all(&self) -> bool {
+        let queue = self.0.0.lock();
+        queue.is_said || queue.end.is_some()
+    }
+
     /// Bytes of messages that wait to be sent.
     pub fn queued_bytes(&self) -> usize {
         self.0.0.lock().bytes
@@ -245,6 +251,8 @@ struct Queue {
     /// In `messages` together.
     bytes: usize,
     is_closing: bool,
+    /// It is closed, and the kernel has what was queued.
+    is_said: bool,
     /// How the channel ended, or is to end now.
     end: Option<ControlEnd>,
 }
@@ -517,6 +525,7 @@ impl Driver {
                     self.phase = Phase::Lingering(Instant::now() + LINGER.min(self.limits.stall_timeout));
                     // A socket that is gone already is one less to shut.
                     let _ = socket::shutdown_write(&self.connection);
+                    self.shared.lock().is_said = true;
                 }
                 Phase::Open => {
                     if self.outgoing_sent < self.outgoing.len() || self.gather() {

@@ -10,6 +10,7 @@ use crate::run::thread;
 use crate::run::transfer::Transfer;
 use answers::STEP;
 use dial::{Dialler, left};
+use early::Early;
 use keeper::{Keeper, UnderWay};
 use rustls::ClientConfig;
 use std::collections::{BTreeMap, HashMap};
@@ -26,6 +27,8 @@ use thalweg_wire::message::{
 use thalweg_wire::receipt::Signatory;
 
 mod dial;
+
+mod early;
 
 mod race;
 
@@ -67,6 +70,8 @@ pub struct LinkSettings {
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
     pub dscp: Option<u8>,
+    /// Streams that will be wanted for sure: over a distance their sockets are connected while the server answers.
+    pub early_streams: u16,
 }
 
 impl Default for LinkSettings {
@@ -83,6 +88,7 @@ impl Default for LinkSettings {
             spent: Duration::ZERO,
             congestion: None,
             dscp: None,
+            early_streams: 0,
         }
     }
 }
@@ -110,6 +116,8 @@ pub struct Client {
     pub system: System,
     /// The peer, for messages.
     name: String,
+    /// Who dials it knows its address: nothing of ours has to live on for it.
+    is_dialled: bool,
     /// For the answer to a request.
     answer_timeout: Duration,
     mail: Arc<Mail>,
@@ -372,6 +380,7 @@ impl Client {
             told_tls: AtomicBool::new(false),
             shown: Mutex::default(),
             refused: Mutex::default(),
+            early: Early::default(),
         });
         let mail = Arc::new(Mail::default());
         let to_show = dialler.to_show()?;
@@ -383,6 +392,9 @@ impl Client {
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
         let mut connection = dialler.secure(fd, None, to_show, until)?;
         let key = connection.export_session_key()?;
+        if tcp_rtt.is_some_and(|rtt| rtt >= early::FAR) {
+            dialler.begin_early(until);
+        }
         let asked = Instant::now();
         let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), left(until))?;
         // What does not ride in a TCP connection of ours (ssh carries it) is measured by question and answer.
@@ -400,7 +412,7 @@ impl Client {
             }),
             events,
         )?;
-        let name = dialler.connect.name();
+        let (name, is_dialled) = (dialler.connect.name(), !dialler.connect.addresses().is_empty());
         session.attach_control(connection)?;
         let keeper =
             Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt, dials: UnderWay::default() };
@@ -411,7 +423,7 @@ impl Client {
             .inspect_err(|failure| session.close(Some(failure.clone())))?;
         let system = answer.system;
         let answer_timeout = settings.patience.min(ANSWER_TIMEOUT);
-        Ok(Client { session, rtt, system, name, answer_timeout, mail })
+        Ok(Client { session, rtt, system, name, is_dialled, answer_timeout, mail })
     }
 
     /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says; those
@@ -669,11 +681,15 @@ impl Client {
         lock(&self.mail.boxes)
     }
 
-    /// Ends the session in order.
+    /// Ends the session in order. Over a distance the peer's goodbye is not waited for: the kernel sees to it that ours
+    /// arrives, where no connection rides in something that ends with us.
     pub fn close(&self) {
         self.session.close(None);
         self.mail.knock_now();
-        self.session.flush(GOODBYE_TIMEOUT);
+        match self.is_dialled && self.rtt >= early::FAR {
+            true => self.session.flush_own(GOODBYE_TIMEOUT),
+            false => self.session.flush(GOODBYE_TIMEOUT),
+        }
     }
 }
 

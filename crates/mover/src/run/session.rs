@@ -737,6 +737,16 @@ impl Session {
         }
     }
 
+    /// The same, but for the peer's end: until the kernel has what was said last.
+    pub fn flush_own(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        let closing = self.lock().closing.clone();
+        let is_said = || closing.as_ref().is_none_or(ControlHandle::has_said_all);
+        while !is_said() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// The peer broke the protocol, or we cannot go on: ends the session.
     fn fail(&self, why: Failure) {
         self.owner.on_failed(self, &why);

@@ -1,5 +1,6 @@
 //! How a peer is reached, and how a session's connections are made: TCP, TLS, hello.
 
+use super::early::Early;
 use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
@@ -156,6 +157,8 @@ pub(super) struct Dialler {
     pub shown: Mutex<Option<Token>>,
     /// One that came in its place and is not taken: it is not shown again.
     pub refused: Mutex<Option<Token>>,
+    /// Sockets of streams that nobody wanted yet.
+    pub early: Early,
 }
 
 impl Dialler {
@@ -251,6 +254,14 @@ impl Dialler {
         Ok(connection)
     }
 
+    /// Begins to connect the streams that will be wanted for sure, where they are dialled at addresses: what else leads
+    /// there may have to start something for each.
+    pub(super) fn begin_early(&self, until: Instant) {
+        if !self.connect.is_carried() && !self.connect.addresses().is_empty() {
+            self.early.begin(&self.connect, self.settings.early_streams, left(until));
+        }
+    }
+
     pub(super) fn stream(
         &self,
         session: &Session,
@@ -260,7 +271,10 @@ impl Dialler {
         at_most: Duration,
     ) -> Result<()> {
         let until = self.deadline().min(Instant::now() + at_most);
-        let fd = self.connect.connect_stream(stream, left(until))?;
+        let fd = match self.early.take(stream, left(until)) {
+            Some(fd) => fd,
+            None => self.connect.connect_stream(stream, left(until))?,
+        };
         let until = self.deadline_once_connected(until);
         let stands = self.stream_on(fd, session, stream, rtt, planned, until);
         self.connect.stream_dialled(stream, stands.is_ok());

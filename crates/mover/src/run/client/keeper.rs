@@ -267,6 +267,9 @@ impl Keeper {
             let is_missing = |stream: &u16| {
                 !there.contains(stream) && !under_way.contains(stream) && !boxes.refusals.rests(now, *stream)
             };
+            if boxes.streams_wanted > 0 {
+                self.dialler.early.give_up_from(&*self.dialler.connect, boxes.streams_wanted);
+            }
             ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
         };
         // One at a time, and what is missing first: what it has under way is sent again.

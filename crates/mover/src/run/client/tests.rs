@@ -174,6 +174,7 @@ fn of_session(owner: Box<dyn Owner>, mail: Arc<Mail>) -> Client {
         rtt: Duration::ZERO,
         system: System::default(),
         name: "nowhere".into(),
+        is_dialled: false,
         answer_timeout: Duration::from_secs(1),
         mail,
     }
@@ -506,6 +507,7 @@ fn a_token_that_is_not_taken_where_another_was_is_not_shown_again() {
         told_tls: AtomicBool::new(false),
         shown: Mutex::new(Some(token("old"))),
         refused: Mutex::default(),
+        early: Early::default(),
     };
     // A peer that takes no token, and says what it was asked first.
     let dial = || {

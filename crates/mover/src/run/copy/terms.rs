@@ -56,6 +56,11 @@ impl Job<'_> {
 
     pub(super) fn planned(&self, path: Path) -> Plan {
         let path = Path { tuned: self.tuned(), ..path };
+        self.plan_of_given(plan::plan(&self.asked(), &path))
+    }
+
+    /// What a plan goes by besides the path.
+    pub(super) fn asked(&self) -> Asked {
         let movement = &self.wishes.movement;
         let rate_bits_per_s = movement.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         // Whether there is an io_uring is found out by making one.
@@ -67,7 +72,7 @@ impl Job<'_> {
             // What is packed lies beside what it is made of.
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
-        self.plan_of_given(plan::plan(&self.asked_of_given(asked), &path))
+        self.asked_of_given(asked)
     }
 
     /// Tells what it goes by, once the far side, if there is one, has opened the place: before that nothing is begun.

@@ -41,7 +41,12 @@ impl Job<'_> {
             self.attempts.begin();
             self.opens_by = None;
             let spent = self.attempts.dial(Instant::now());
-            let link = LinkSettings { spent, ..self.wishes.link.clone() };
+            // A slot may be waited for, and streams are wanted behind that.
+            let early_streams = match self.wishes.slot {
+                Some(_) => 0,
+                None => self.asked().far_streams_at_least(),
+            };
+            let link = LinkSettings { spent, early_streams, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 self.attempts.linked();
                 self.in_ssh = far.is_carried();

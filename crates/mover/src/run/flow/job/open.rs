@@ -106,13 +106,17 @@ impl Job<'_> {
     }
 
     pub(super) fn planned(&self, path: Path) -> Plan {
+        let plan = plan::plan(&self.asked(), &path);
+        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    /// What a plan goes by besides the path.
+    pub(super) fn asked(&self) -> Asked {
         let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         let why = "pieces come one after the other: more only let them overtake";
         let streams_most = Some((FLOW_STREAMS_MAX, why));
-        let asked = Asked { rate_bits_per_s, streams_most, ..self.wishes.asked.clone() };
-        let plan = plan::plan(&asked, &path);
-        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
-        plan
+        Asked { rate_bits_per_s, streams_most, ..self.wishes.asked.clone() }
     }
 
     pub(super) fn terms(&self, plan: &Plan, job_key: [u8; 16]) -> Terms {
