@@ -78,6 +78,36 @@ fn n5_a_path_of_300_ms_at_1_gbit_per_s() {
     site.copies("300 ms, 1 Gbit/s", 48 * MIB);
 }
 
+/// Sockets that are connected before they are wanted: one that no stream takes would be a stranger to the daemon, who
+/// is turned away.
+#[test]
+fn each_connection_that_a_long_way_has_begun_early_becomes_a_stream() {
+    let Some(site) = Site::up(&["--rtt", "100ms"]) else { return };
+    let connections = || {
+        let told = site.testbed.run(&["right", "cat", "/proc/net/snmp"]);
+        let mut lines = told.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let names = lines.next().expect("names").split_whitespace();
+        let mut values = names.zip(lines.next().expect("values").split_whitespace());
+        let (_, value) = values.find(|(name, _)| *name == "PassiveOpens").expect("a counter");
+        value.parse::<u64>().expect("a number")
+    };
+    for streams in [2, 12] {
+        let before = connections();
+        // Whether another number does better is not tried meanwhile.
+        let ran = site.push(MIB, &["--no-tune", "--streams", &streams.to_string()]).end(LIMIT);
+        ran.expect(0);
+        assert_eq!(connections() - before, streams + 1, "the control connection, and the streams");
+        site.assert_exact();
+        std::fs::remove_file(site.testbed.scratch.path("to/large")).unwrap();
+    }
+    // What asks for no stream begins none.
+    let before = connections();
+    let mut ls = site.testbed.scratch.thalweg();
+    ls.args(["ls", "--ticket"]).arg(site.testbed.scratch.path("ticket")).arg("tw://right:8487/data/");
+    Running::start(site.testbed.enter("left", &ls)).end(LIMIT).expect(0);
+    assert_eq!(connections() - before, 1);
+}
+
 /// The far side's card takes only small packets from some moment on, and nobody tells the sender (a path MTU black
 /// hole, RFC 2923 section 2.1).
 #[test]
