@@ -107,7 +107,7 @@ impl ByHand {
             stall_timeout: _,
             patience: _,
             spent: _,
-            early_streams: _,
+            foreseen: _,
         } = link;
         let usual = LinkSettings::default();
         let ByHand(mut words) = ByHand::streams(*streams).and_reads_twice(reads_twice(*verify));

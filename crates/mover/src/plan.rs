@@ -30,6 +30,24 @@ pub struct Chosen<T> {
     pub why: String,
 }
 
+/// What a plan will go by, before the peer has told what it lets a stream have.
+#[derive(Debug, Clone)]
+pub struct Foreseen {
+    /// What the user insists on.
+    pub asked: Asked,
+    /// What is known of the path but for its round-trip time and the systems.
+    pub path: Path,
+}
+
+impl Foreseen {
+    /// Streams that it will have over this round trip, as far as that can be told: so many may be begun before. More
+    /// than are planned at all are not.
+    pub fn streams(&self, rtt: Duration) -> u16 {
+        let path = Path { rtt: Some(rtt), ..self.path.clone() };
+        plan(&self.asked, &path).streams.value.min(STREAMS_PLANNED_MAX)
+    }
+}
+
 impl<T: fmt::Display> fmt::Display for Chosen<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.value, self.why)
@@ -69,15 +87,6 @@ pub struct Asked {
     pub compress_always: bool,
 }
 
-impl Asked {
-    /// Streams that a far path gets for sure, as long as nothing is known of it: so many may be begun before it is.
-    pub fn far_streams_at_least(&self) -> u16 {
-        let is_bound = self.rate_bits_per_s.is_some() || self.yields || self.memory_bytes.is_some();
-        let fewest = if is_bound { 1 } else { FAR_STREAMS_MIN };
-        let most = self.streams_most.map_or(fewest, |(most, _)| most);
-        self.streams.unwrap_or(fewest.min(most)).min(FAR_STREAMS_MIN)
-    }
-}
 
 /// What is known of the way between two movers.
 #[derive(Debug, Clone, Default)]
@@ -500,21 +509,25 @@ mod tests {
     }
 
     #[test]
-    fn so_many_streams_as_a_far_path_gets_for_sure_are_begun_before_it_is_known() {
+    fn no_more_streams_are_begun_before_the_peer_is_known_than_are_planned_then() {
+        let rtt = Duration::from_millis(100);
+        let learned = Learned { streams: 4, rate_bits_per_s: 1_000_000_000, rtt };
         let asked = Asked::default();
-        assert_eq!(asked.far_streams_at_least(), FAR_STREAMS_MIN);
-        for (asked, begun) in [
-            (Asked { streams: Some(3), yields: true, ..asked.clone() }, 3),
-            (Asked { streams: Some(64), ..asked.clone() }, FAR_STREAMS_MIN),
-            (Asked { streams_most: Some((2, "few")), ..asked.clone() }, 2),
-            // One may be enough, or all that there is room for.
-            (Asked { rate_bits_per_s: Some(1), ..asked.clone() }, 1),
-            (Asked { memory_bytes: Some(1), ..asked.clone() }, 1),
-            (Asked { yields: true, ..asked.clone() }, 1),
+        for (asked, learned, begun) in [
+            (asked.clone(), None, 19),
+            (asked.clone(), Some(learned), 4),
+            (Asked { streams: Some(3), yields: true, ..asked.clone() }, None, 3),
+            (Asked { streams: Some(64), ..asked.clone() }, None, STREAMS_PLANNED_MAX),
+            (Asked { streams_most: Some((2, "few")), ..asked.clone() }, None, 2),
+            (Asked { rate_bits_per_s: Some(1), ..asked.clone() }, None, 1),
         ] {
-            assert_eq!(asked.far_streams_at_least(), begun, "{asked:?}");
-            let far = plan(&asked, &path(Some(Duration::from_millis(5)), 2));
-            assert!(far.streams.value >= begun, "{asked:?}: {}", far.streams);
+            let foreseen = Foreseen { asked: asked.clone(), path: Path { learned, ..Path::default() } };
+            assert_eq!(foreseen.streams(rtt), begun, "{asked:?}");
+            for system in [System::default(), with_cores(2)] {
+                let known = Path { rtt: Some(rtt), sender: system, receiver: system, learned, ..Path::default() };
+                let planned = plan(&asked, &known).streams;
+                assert!(planned.value >= begun, "{asked:?}: {planned}");
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::{ControlLimits, STALL_TIMEOUT, TlsForm, mark, own_system};
 use crate::mutex::lock;
-use crate::plan::Plan;
+use crate::plan::{Foreseen, Plan};
 use crate::run::session::{Owner, Session};
 use crate::run::thread;
 use crate::run::transfer::Transfer;
@@ -70,8 +70,9 @@ pub struct LinkSettings {
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
     pub dscp: Option<u8>,
-    /// Streams that will be wanted for sure: over a distance their sockets are connected while the server answers.
-    pub early_streams: u16,
+    /// By what streams will be wanted, if that is foreseen: over a distance their sockets are connected while the server
+    /// answers.
+    pub foreseen: Option<Box<Foreseen>>,
 }
 
 impl Default for LinkSettings {
@@ -88,7 +89,7 @@ impl Default for LinkSettings {
             spent: Duration::ZERO,
             congestion: None,
             dscp: None,
-            early_streams: 0,
+            foreseen: None,
         }
     }
 }
@@ -392,8 +393,8 @@ impl Client {
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
         let mut connection = dialler.secure(fd, None, to_show, until)?;
         let key = connection.export_session_key()?;
-        if tcp_rtt.is_some_and(|rtt| rtt >= early::FAR) {
-            dialler.begin_early(until);
+        if let Some(rtt) = tcp_rtt.filter(|rtt| *rtt >= early::FAR) {
+            dialler.begin_early(rtt, until);
         }
         let asked = Instant::now();
         let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), left(until))?;

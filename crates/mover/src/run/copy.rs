@@ -545,8 +545,8 @@ impl Job<'_> {
 
     fn connect(&mut self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
         let spent = self.attempts.dial(Instant::now());
-        let early_streams = self.asked().far_streams_at_least();
-        let link = LinkSettings { spent, early_streams, ..self.wishes.movement.link.clone() };
+        let foreseen = Some(Box::new(self.foreseen()));
+        let link = LinkSettings { spent, foreseen, ..self.wishes.movement.link.clone() };
         let place = far.transfer(link, self.watch.link_events.clone())?;
         self.attempts.linked();
         Ok(place)

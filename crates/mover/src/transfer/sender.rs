@@ -57,6 +57,8 @@ pub struct Limits {
     pub streams_to_come: usize,
     /// For so long since the first is up they may still come.
     pub come_within: Duration,
+    /// For so long since the first is up the windows of streams are about as small as all begin.
+    pub windows_are_small: Duration,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -121,6 +123,7 @@ impl Limits {
             streams: usize::MAX,
             streams_to_come: STREAMS_PLANNED_MAX.into(),
             come_within: COME_WITHIN_MAX,
+            windows_are_small: Duration::ZERO,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes.min(PACK_BYTES)),
             pack_files: 512,
@@ -144,6 +147,10 @@ impl Limits {
             // Dialled side by side, they are apart by what the processors take for their handshakes; what the first one
             // has sent is not acknowledged before.
             come_within: rtt.map_or(COME_WITHIN_MAX, |rtt| rtt.min(COME_WITHIN_MAX)),
+            windows_are_small: match rtt {
+                Some(rtt) if rtt >= NEAR_RTT => SMALL_FOR * rtt.min(COME_WITHIN_MAX),
+                _ => Duration::ZERO,
+            },
             concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
             depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
             ..defaults
@@ -155,6 +162,8 @@ impl Limits {
 const PACK_BYTES: u32 = 512 << 10;
 /// For so long at most a short queue of small files is left to streams that may still come.
 const COME_WITHIN_MAX: Duration = Duration::from_millis(500);
+/// Round trips until the window of a stream that begins has some hundred kilobytes.
+const SMALL_FOR: u32 = 4;
 /// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its
 /// files. docs/measurements.md, entries in flight.
 const ENTRIES_NEAR: u64 = 32 << 10;

@@ -254,11 +254,12 @@ impl Dialler {
         Ok(connection)
     }
 
-    /// Begins to connect the streams that will be wanted for sure, where they are dialled at addresses: what else leads
-    /// there may have to start something for each.
-    pub(super) fn begin_early(&self, until: Instant) {
-        if !self.connect.is_carried() && !self.connect.addresses().is_empty() {
-            self.early.begin(&self.connect, self.settings.early_streams, left(until));
+    /// Begins to connect the streams that will be wanted over this round trip, as far as that is foreseen, and where
+    /// they are dialled at addresses: what else leads there may have to start something for each.
+    pub(super) fn begin_early(&self, rtt: Duration, until: Instant) {
+        let is_dialled = !self.connect.is_carried() && !self.connect.addresses().is_empty();
+        if let Some(foreseen) = self.settings.foreseen.as_ref().filter(|_| is_dialled) {
+            self.early.begin(&self.connect, foreseen.streams(rtt), left(until));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{From, Job, Movement, To, Wishes};
 use crate::event::Event;
 use crate::failure::{Failure, Reason};
-use crate::plan::{self, Asked, Path, Plan, Tuned};
+use crate::plan::{self, Asked, Foreseen, Path, Plan, Tuned};
 use crate::run::client::Client;
 use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
 use crate::run::steer::Steering;
@@ -57,6 +57,12 @@ impl Job<'_> {
     pub(super) fn planned(&self, path: Path) -> Plan {
         let path = Path { tuned: self.tuned(), ..path };
         self.plan_of_given(plan::plan(&self.asked(), &path))
+    }
+
+    /// What is known of the plan with a far mover before there is a link.
+    pub(super) fn foreseen(&self) -> Foreseen {
+        let (tuned, learned) = (self.tuned(), self.wishes.remembered.learned);
+        Foreseen { asked: self.asked(), path: Path { tuned, learned, ..Path::default() } }
     }
 
     /// What a plan goes by besides the path.

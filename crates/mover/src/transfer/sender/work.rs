@@ -8,6 +8,11 @@ use thalweg_wire::digest;
 use thalweg_wire::message::{Order, Run, Seal, Steer, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, Evidence};
 
+/// Files of a pack, where there are so many: each is a frame of its own.
+const FILES_MIN: usize = 16;
+/// The same while windows are small: what a stream sends in its first round trip is three of 4 KiB.
+const FILES_MIN_AT_FIRST: usize = 3;
+
 /// What became of a task that a stream says it is through with.
 #[derive(PartialEq, Eq)]
 enum Known {
@@ -294,10 +299,11 @@ impl Sender {
         }
         // With several streams a short queue is shared out rather than packed into one: what slow start takes many
         // round trips for on one, many send at once.
-        let (streams, files_min) = match self.come_until() {
-            Some(_) => (self.streams_to_come(), 8),
-            None => (self.working_streams(), 16),
+        let streams = match self.come_until() {
+            Some(_) => self.streams_to_come(),
+            None => self.working_streams(),
         };
+        let files_min = if self.begins_far() { FILES_MIN_AT_FIRST } else { FILES_MIN };
         let fair = self.tasks.small.len().div_ceil(streams).max(files_min);
         let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };
         let items = &self.items;
@@ -312,6 +318,11 @@ impl Sender {
     fn come_until(&self) -> Option<Duration> {
         let until = self.tasks.first_up? + self.limits.come_within;
         (self.working_streams() < self.streams_to_come() && self.tasks.clock < until).then_some(until)
+    }
+
+    /// Whether the windows of its streams are still about as small as all begin.
+    fn begins_far(&self) -> bool {
+        self.tasks.first_up.is_some_and(|up| self.tasks.clock < up + self.limits.windows_are_small)
     }
 
     fn streams_to_come(&self) -> usize {

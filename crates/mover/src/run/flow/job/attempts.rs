@@ -3,7 +3,7 @@
 use super::{Job, stopped};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::plan::Plan;
+use crate::plan::{Foreseen, Path, Plan};
 use crate::retry::attempts::Policy;
 use crate::retry::{Again, Rule};
 use crate::run::Ended;
@@ -42,11 +42,11 @@ impl Job<'_> {
             self.opens_by = None;
             let spent = self.attempts.dial(Instant::now());
             // A slot may be waited for, and streams are wanted behind that.
-            let early_streams = match self.wishes.slot {
-                Some(_) => 0,
-                None => self.asked().far_streams_at_least(),
+            let foreseen = match self.wishes.slot {
+                Some(_) => None,
+                None => Some(Box::new(Foreseen { asked: self.asked(), path: Path::default() })),
             };
-            let link = LinkSettings { spent, early_streams, ..self.wishes.link.clone() };
+            let link = LinkSettings { spent, foreseen, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 self.attempts.linked();
                 self.in_ssh = far.is_carried();
