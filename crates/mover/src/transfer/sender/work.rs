@@ -21,6 +21,14 @@ enum Known {
     No,
 }
 
+/// What a stream has of the small files that wait.
+enum Share {
+    /// So many it may take.
+    Files(usize),
+    /// It has enough under way: they are left to others until then.
+    OfOthers(Duration),
+}
+
 enum Hedge {
     None,
     Task(Task),
@@ -94,8 +102,8 @@ impl Sender {
             return Next::Wait(None);
         }
         let is_hedge = task.is_none();
-        if is_hedge && self.is_left_to_others(stream) {
-            return Next::Wait(self.come_until());
+        if is_hedge && let Share::OfOthers(until) = self.share(stream) {
+            return Next::Wait(Some(until));
         }
         let hedge = if is_hedge { self.take_hedge(stream, now) } else { Hedge::None };
         let task = match (task, hedge) {
@@ -294,17 +302,7 @@ impl Sender {
     }
 
     fn take_pack(&mut self, stream: u16) -> Option<Task> {
-        if self.is_left_to_others(stream) {
-            return None;
-        }
-        // With several streams a short queue is shared out rather than packed into one: what slow start takes many
-        // round trips for on one, many send at once.
-        let streams = match self.come_until() {
-            Some(_) => self.streams_to_come(),
-            None => self.working_streams(),
-        };
-        let files_min = if self.begins_far() { FILES_MIN_AT_FIRST } else { FILES_MIN };
-        let fair = self.tasks.small.len().div_ceil(streams).max(files_min);
+        let Share::Files(fair) = self.share(stream) else { return None };
         let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };
         let items = &self.items;
         let ids = self.tasks.small.take(stream, room, |id| {
@@ -320,24 +318,43 @@ impl Sender {
         (self.working_streams() < self.streams_to_come() && self.tasks.clock < until).then_some(until)
     }
 
-    /// Whether the windows of its streams are still about as small as all begin.
-    fn begins_far(&self) -> bool {
-        self.tasks.first_up.is_some_and(|up| self.tasks.clock < up + self.limits.windows_are_small)
+    /// Until when the windows of streams are about as small as all begin, if they are.
+    fn small_until(&self) -> Option<Duration> {
+        let until = self.tasks.first_up? + self.limits.windows_are_small;
+        (self.tasks.clock < until).then_some(until)
+    }
+
+    /// What this stream has of the small files that wait. With several streams a short queue is shared out rather than
+    /// packed into one: what slow start takes many round trips for on one, many send at once. While windows are small,
+    /// and while streams may still come, each has as many under way as the others, so that none takes twice, for its
+    /// socket has room, what another would send at once.
+    fn share(&self, stream: u16) -> Share {
+        let waiting = self.tasks.small.len();
+        let come_until = self.come_until();
+        let streams = match come_until {
+            Some(_) => self.streams_to_come(),
+            None => self.working_streams(),
+        };
+        let is_short = waiting < streams.saturating_mul(self.limits.pack_files);
+        let Some(until) = come_until.or(self.small_until()).filter(|_| waiting > 0 && is_short) else {
+            return Share::Files(waiting.div_ceil(streams).max(FILES_MIN));
+        };
+        let files = |handed: &Handed| match &handed.task {
+            Task::Pack(ids) => ids.len(),
+            Task::Chunk(..) | Task::Check(_) => 0,
+        };
+        let under_way = |handed: &Vec<Handed>| handed.iter().map(files).sum::<usize>();
+        let own = self.tasks.streams.get(&stream).map_or(0, under_way);
+        let all: usize = self.tasks.streams.values().map(under_way).sum();
+        let even = (waiting + all).div_ceil(streams).max(FILES_MIN_AT_FIRST);
+        match even.saturating_sub(own) {
+            0 => Share::OfOthers(until),
+            room => Share::Files(room.max(FILES_MIN_AT_FIRST)),
+        }
     }
 
     fn streams_to_come(&self) -> usize {
         self.limits.streams_to_come.min(self.limits.streams)
-    }
-
-    /// Whether what small files there are is for streams that may still come: this one has its share, and they are not
-    /// enough for a full pack each.
-    fn is_left_to_others(&self, stream: u16) -> bool {
-        let waiting = self.tasks.small.len();
-        let is_pack = |handed: &Handed| matches!(handed.task, Task::Pack(_));
-        waiting > 0
-            && waiting < self.streams_to_come().saturating_mul(self.limits.pack_files)
-            && self.come_until().is_some()
-            && self.tasks.streams.get(&stream).is_some_and(|handed| handed.iter().any(is_pack))
     }
 
     /// A small file waits for a pack.

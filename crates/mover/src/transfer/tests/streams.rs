@@ -74,8 +74,10 @@ fn with_small_files(rtt: Option<Duration>, streams: usize, bytes: u64) -> Sender
 }
 
 /// Sends the next pack on a stream.
+#[track_caller]
 fn send_pack(sender: &mut Sender, stream: u16, now: Duration) -> Vec<EntryId> {
-    let Next::Work(Work::Pack(pack)) = sender.next_work(stream, now) else { panic!("a pack") };
+    let next = sender.next_work(stream, now);
+    let Next::Work(Work::Pack(pack)) = next else { panic!("no pack: {next:?}") };
     let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
     sender.pack_sent(stream, &ids, &ids);
     ids
@@ -90,32 +92,41 @@ fn streams_that_are_up_first_have_a_share_of_few_small_files_and_leave_the_rest_
         assert_eq!(send_pack(&mut sender, stream, begun).len(), 10, "300 for 32 streams");
         assert_eq!(sender.next_work(stream, begun), Next::Wait(Some(until)));
     }
-    // One comes, and has its share at once; an acknowledgement is nobody's leave to take more.
+    // One comes, and has its share at once; for what is acknowledged it takes more.
     assert!(sender.stream_up(2));
-    let third = send_pack(&mut sender, 2, begun + far / 4);
-    assert_eq!(third.len(), 9);
-    sender.hear(ack(third[0], 0)).unwrap();
-    assert_eq!(sender.next_work(2, begun + far / 4), Next::Wait(Some(until)));
-    // Those that did not come are waited for no longer.
-    assert_eq!(send_pack(&mut sender, 0, until).len(), 91, "271 for three");
-    // Where all are up nothing is left to others. While windows are small no stream has much more than one lets through.
+    let now = begun + far / 4;
+    let third = send_pack(&mut sender, 2, now);
+    assert_eq!((third.len(), sender.next_work(2, now)), (10, Next::Wait(Some(until))));
+    third[..8].iter().for_each(|id| sender.hear(ack(*id, 0)).unwrap());
+    assert_eq!(send_pack(&mut sender, 2, now).len(), 8);
+    // Those that did not come are waited for no longer: 262 wait, and three have 30 under way.
+    assert_eq!(send_pack(&mut sender, 0, until).len(), 88);
+    // Where all are up each has as much under way as the others while their windows are small.
     let mut sender = with_small_files(Some(far), usize::MAX, 10);
     (2..32).for_each(|stream| assert!(sender.stream_up(stream)));
-    assert_eq!([(); 3].map(|()| send_pack(&mut sender, 0, begun).len()), [10, 10, 9]);
     let later = begun + 4 * far;
-    assert_eq!(send_pack(&mut sender, 0, later - Duration::from_nanos(1)).len(), 9);
-    assert_eq!([(); 3].map(|()| send_pack(&mut sender, 0, later).len()), [16; 3]);
+    assert_eq!(send_pack(&mut sender, 0, begun).len(), 10);
+    assert_eq!(sender.next_work(0, later - Duration::from_nanos(1)), Next::Wait(Some(later)));
+    for stream in 1..30 {
+        assert_eq!(send_pack(&mut sender, stream, begun).len(), 10, "none of {stream} was taken by another");
+    }
+    let mut sender = with_small_files(Some(far), usize::MAX, 10);
+    assert_eq!(send_pack(&mut sender, 0, begun).len(), 10);
+    assert_eq!([(); 3].map(|()| send_pack(&mut sender, 0, later).len()), [145, 73, 36], "by two, that are up");
 }
 
 #[test]
 fn small_files_are_left_to_nobody_where_no_more_streams_come_or_there_are_enough_for_full_packs() {
     let far = Duration::from_millis(100);
     // Within one process, near, and where one was asked for.
-    for (rtt, streams) in [(Duration::ZERO, usize::MAX), (Duration::from_micros(500), usize::MAX), (far, 1)] {
-        let mut sender = with_small_files(Some(rtt), streams, 10);
+    for rtt in [Duration::ZERO, Duration::from_micros(500)] {
+        let mut sender = with_small_files(Some(rtt), usize::MAX, 10);
         let packs = [(); 2].map(|()| send_pack(&mut sender, 0, Duration::ZERO).len());
         assert_eq!(packs, [150, 75], "{rtt:?}");
     }
+    let mut sender = with_small_files(Some(far), 1, 10);
+    assert!(sender.stream_lost(1));
+    assert_eq!(send_pack(&mut sender, 0, Duration::ZERO).len(), 300);
     // A full pack has 512.
     let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
     let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, Some(far)));
