@@ -104,6 +104,9 @@ pub fn streams_most(plan: &Plan) -> u16 {
 }
 /// Entries of which the average size is believed.
 const ENTRIES_MIN: u64 = 1000;
+/// Round trips until the windows of as many streams as small files need hold a path of 1 Gbit/s: until then more streams
+/// carry more.
+const WINDOWS_GROW: u32 = 8;
 /// A transfer shorter than this teaches nothing about its route.
 const LEARN_AFTER: Duration = Duration::from_secs(5);
 
@@ -208,7 +211,12 @@ impl Steering {
         // A rate that is kept by us says nothing about the path.
         if wanted.is_none() && turns.is_empty() {
             turns = match self.file_bytes(sample) {
-                Some(bytes) if self.is_far && self.streams_for_files.is_none() => self.fit_to_files(bytes),
+                Some(bytes) if self.is_far && self.streams_for_files.is_none() => {
+                    match now < WINDOWS_GROW * self.rtt {
+                        true => Vec::new(),
+                        false => self.fit_to_files(bytes),
+                    }
+                }
                 _ => self.tuner.as_mut().and_then(|it| it.sample(now, sample)).into_iter().collect(),
             };
         }
@@ -298,10 +306,13 @@ mod tests {
         let rate = Rate::default();
         let mut steering = Steering::new(&plan, &Asked::default(), rtt, None, true, events);
         assert_eq!(steering.streams(), plan.streams.value);
-        let steer = steering.look(&rate, &sample);
+        let later = WINDOWS_GROW * rtt;
+        let early = later.saturating_sub(Duration::from_nanos(1));
+        assert_eq!(steering.look_at(early, &rate, &sample), None, "windows are small: more streams carry more");
+        let steer = steering.look_at(later, &rate, &sample);
         let turned = steer.and_then(|steer| steer.streams);
         assert_eq!(steering.streams(), turned.unwrap_or(plan.streams.value));
-        assert_eq!(steering.look(&rate, &sample), None, "it is said once");
+        assert_eq!(steering.look_at(later, &rate, &sample), None, "it is said once");
         let told = told.lock().unwrap().clone();
         (steer, told)
     }
