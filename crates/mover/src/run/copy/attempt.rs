@@ -108,7 +108,7 @@ impl Job<'_> {
         let server = client.open_push(open, &|| self.stop.is_asked())?;
         self.tell_plan(&attempt.plan);
         let mut limits = sender::Limits::for_path(&attempt.terms, Some(client.rtt));
-        limits.streams_to_come = limits.streams_to_come.min(self.streams_at_most(&attempt.plan).into());
+        limits.streams_to_come = limits.streams_to_come.min(attempt.plan.streams.value.into());
         let (terms, outbox) = (attempt.terms.clone(), client.session.outbox());
         // An attempt before may have found it otherwise.
         source.expect_reads(false);
@@ -200,9 +200,8 @@ impl Job<'_> {
         }
         attempt.want_streams(attempt.plan.streams.value);
         let mut steering = self.steering_of(&attempt);
-        if self.is_trial() {
-            client.steer(number, steering.only(attempt.plan.streams.value));
-        }
+        // The far side knows by it for how many streams to leave small files, and which are of an earlier transfer.
+        client.steer(number, steering.only(attempt.plan.streams.value));
         let mut told_at = client.session.epoch();
         let result = self
             .accompany(&attempt, &*run, &mut steering, |turned, steering| {

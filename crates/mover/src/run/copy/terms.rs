@@ -135,13 +135,6 @@ impl Job<'_> {
         Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
     }
 
-    /// The most streams that a transfer may come to have: those that are planned, where nothing turns that.
-    pub(super) fn streams_at_most(&self, plan: &Plan) -> u16 {
-        let Movement { asked, holds_still, .. } = &self.wishes.movement;
-        let may_grow = asked.streams.is_none() && !holds_still && !asked.yields && !self.wishes.dry_run;
-        if may_grow { plan.streams_max } else { plan.streams.value }
-    }
-
     /// Whether a knob is to be turned.
     pub(super) fn look(&self, steering: &mut Steering) -> Option<Steer> {
         let meter = &self.watch.meter;

@@ -10,7 +10,7 @@ use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// Files of a pack, where there are so many: each is a frame of its own.
 const FILES_MIN: usize = 16;
-/// The same while windows are small: what a stream sends in its first round trip is three of 4 KiB.
+/// The same while the windows of a far path are small: what a stream sends in its first round trip is three of 4 KiB.
 const FILES_MIN_AT_FIRST: usize = 3;
 
 /// What became of a task that a stream says it is through with.
@@ -346,10 +346,12 @@ impl Sender {
         let under_way = |handed: &Vec<Handed>| handed.iter().map(files).sum::<usize>();
         let own = self.tasks.streams.get(&stream).map_or(0, under_way);
         let all: usize = self.tasks.streams.values().map(under_way).sum();
-        let even = (waiting + all).div_ceil(streams).max(FILES_MIN_AT_FIRST);
+        // Of a path that nobody knows it is not sure that more come.
+        let fewest = if self.limits.windows_are_small.is_zero() { FILES_MIN / 2 } else { FILES_MIN_AT_FIRST };
+        let even = (waiting + all).div_ceil(streams).max(fewest);
         match even.saturating_sub(own) {
             0 => Share::OfOthers(until),
-            room => Share::Files(room.max(FILES_MIN_AT_FIRST)),
+            room => Share::Files(room.max(fewest)),
         }
     }
 
