@@ -79,9 +79,9 @@ fn n5_a_path_of_300_ms_at_1_gbit_per_s() {
 }
 
 /// Sockets that are connected before they are wanted: one that no stream takes would be a stranger to the daemon, who
-/// is turned away.
+/// is turned away. And a goodbye that is not waited for: one that was not heard would leave a session with a lost link.
 #[test]
-fn each_connection_that_a_long_way_has_begun_early_becomes_a_stream() {
+fn each_connection_that_a_long_way_has_begun_early_becomes_a_stream_and_each_goodbye_is_heard() {
     let Some(site) = Site::up(&["--rtt", "100ms"]) else { return };
     let connections = || {
         let told = site.testbed.run(&["right", "cat", "/proc/net/snmp"]);
@@ -106,6 +106,12 @@ fn each_connection_that_a_long_way_has_begun_early_becomes_a_stream() {
     ls.args(["ls", "--ticket"]).arg(site.testbed.scratch.path("ticket")).arg("tw://right:8487/data/");
     Running::start(site.testbed.enter("left", &ls)).end(LIMIT).expect(0);
     assert_eq!(connections() - before, 1);
+    let log = || site.testbed.scratch.server_log();
+    let ended = || log().lines().filter(|line| line.contains("session ended")).count();
+    assert!(wait_until(LIMIT, || ended() == 3), "{}", log());
+    for bad in ["turned away", "link lost", "why="] {
+        assert!(!log().contains(bad), "{bad}: {}", log());
+    }
 }
 
 /// The far side's card takes only small packets from some moment on, and nobody tells the sender (a path MTU black

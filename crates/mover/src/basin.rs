@@ -184,7 +184,9 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     // The path is known to be as wide as it ever was, and no wider: behind ssh, a window, a buffer or losses there is a
     // link of which nothing else is known.
     let hides_link = matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
-    let certain = match evidence.is_linked && (!is_path || hides_link) {
+    // What found everything there needs no path: how wide that is changes nothing.
+    let needs_path = evidence.is_linked && evidence.bytes > 0;
+    let certain = match needs_path && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;
             // Of packets that we space the kernel sees the beginnings of bursts.

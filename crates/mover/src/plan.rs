@@ -87,7 +87,6 @@ pub struct Asked {
     pub compress_always: bool,
 }
 
-
 /// What is known of the way between two movers.
 #[derive(Debug, Clone, Default)]
 pub struct Path {
@@ -523,11 +522,23 @@ mod tests {
         ] {
             let foreseen = Foreseen { asked: asked.clone(), path: Path { learned, ..Path::default() } };
             assert_eq!(foreseen.streams(rtt), begun, "{asked:?}");
-            for system in [System::default(), with_cores(2)] {
-                let known = Path { rtt: Some(rtt), sender: system, receiver: system, learned, ..Path::default() };
-                let planned = plan(&asked, &known).streams;
-                assert!(planned.value >= begun, "{asked:?}: {planned}");
+        }
+        // Of a peer with windows like ours, narrower and wider ones as many are planned, or more.
+        let windows = |kib: u32| System { tcp_wmem_max_kib: kib, tcp_rmem_max_kib: 2 * kib, ..with_cores(2) };
+        for (own, begun) in [(64 << 10, FAR_STREAMS_MIN), (8 << 10, 19)] {
+            let path = Path { sender: windows(own), ..Path::default() };
+            let foreseen = Foreseen { asked: asked.clone(), path: path.clone() };
+            assert_eq!(foreseen.streams(rtt), begun, "{own} KiB");
+            for far in [System::default(), windows(own), windows(4 << 10), windows(1 << 20)] {
+                let planned = plan(&asked, &Path { rtt: Some(rtt), receiver: far, ..path.clone() }).streams;
+                assert!(planned.value >= begun, "{own} KiB, {far:?}: {planned}");
             }
+        }
+        // What trials found at this round trip counts, and at another one not.
+        for (at, begun) in [(rtt, 4), (10 * rtt, 19)] {
+            let tuned = Some(Tuned { streams: Some(4), rtt: Some(at), ..Tuned::default() });
+            let foreseen = Foreseen { asked: asked.clone(), path: Path { tuned, ..Path::default() } };
+            assert_eq!(foreseen.streams(rtt), begun, "{at:?}");
         }
     }
 

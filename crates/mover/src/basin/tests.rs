@@ -113,6 +113,18 @@ fn nothing_is_said_of_nothing() {
     assert_eq!(judge(&evidence()), None);
 }
 
+/// Of a path that carried something, and was not full, only that is known.
+#[test]
+fn where_nothing_was_to_be_carried_the_path_leaves_no_doubt_about_the_factor() {
+    let mut evidence = Evidence { bytes: 0, entries: 4000, ..evidence() };
+    evidence.sender.streams.clear();
+    works(&mut evidence.receiver, Stage::Decide, 9_000, 100);
+    works(&mut evidence.sender, Stage::Scan, 2_500, 100);
+    assert_eq!(expect(&evidence, Cause::Look, Where::Destination, 4.0).factor_low, None);
+    evidence.bytes = 1_000_000;
+    assert_eq!(expect(&evidence, Cause::Look, Where::Destination, 4.0).factor_low, Some(1.0));
+}
+
 #[test]
 fn any_accounts_give_an_answer_that_makes_sense() {
     use proptest::prelude::*;

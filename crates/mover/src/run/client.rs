@@ -9,12 +9,12 @@ use crate::run::session::{Owner, Session};
 use crate::run::thread;
 use crate::run::transfer::Transfer;
 use answers::STEP;
-use dial::{Dialler, left};
+use dial::{Dialler, is_dialled, left};
 use early::Early;
 use keeper::{Keeper, UnderWay};
 use rustls::ClientConfig;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -117,8 +117,9 @@ pub struct Client {
     pub system: System,
     /// The peer, for messages.
     name: String,
-    /// Who dials it knows its address: nothing of ours has to live on for it.
-    is_dialled: bool,
+    connect: Arc<dyn Connect>,
+    /// A transfer failed: the server puts away what it had of it.
+    has_failed: AtomicBool,
     /// For the answer to a request.
     answer_timeout: Duration,
     mail: Arc<Mail>,
@@ -413,7 +414,7 @@ impl Client {
             }),
             events,
         )?;
-        let (name, is_dialled) = (dialler.connect.name(), !dialler.connect.addresses().is_empty());
+        let (name, connect) = (dialler.connect.name(), dialler.connect.clone());
         session.attach_control(connection)?;
         let keeper =
             Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt, dials: UnderWay::default() };
@@ -424,7 +425,8 @@ impl Client {
             .inspect_err(|failure| session.close(Some(failure.clone())))?;
         let system = answer.system;
         let answer_timeout = settings.patience.min(ANSWER_TIMEOUT);
-        Ok(Client { session, rtt, system, name, is_dialled, answer_timeout, mail })
+        let has_failed = AtomicBool::new(false);
+        Ok(Client { session, rtt, system, name, connect, has_failed, answer_timeout, mail })
     }
 
     /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says; those
@@ -631,6 +633,7 @@ impl Client {
         };
         self.session.remove(number);
         if let (Some(epoch), Some(failure)) = (opened_in, failure) {
+            self.has_failed.store(true, Ordering::Release);
             let is_unknown = !is_answered && epoch != self.session.epoch();
             match failure.kind == FailureKind::Connection && is_unknown {
                 true => self.session.close(Some(failure.clone())),
@@ -682,12 +685,14 @@ impl Client {
         lock(&self.mail.boxes)
     }
 
-    /// Ends the session in order. Over a distance the peer's goodbye is not waited for: the kernel sees to it that ours
-    /// arrives, where no connection rides in something that ends with us.
+    /// Ends the session in order. Over a distance the peer's goodbye is not waited for where all went well: the kernel
+    /// sees to it that ours arrives. Should it not after all, the server keeps a session without transfers for some
+    /// seconds. What rides in something that ends with us is waited for, and so is what the server puts away.
     pub fn close(&self) {
+        let went_well = !self.session.is_closed() && !self.has_failed.load(Ordering::Acquire);
         self.session.close(None);
         self.mail.knock_now();
-        match self.is_dialled && self.rtt >= early::FAR {
+        match went_well && self.rtt >= early::FAR && is_dialled(&*self.connect) {
             true => self.session.flush_own(GOODBYE_TIMEOUT),
             false => self.session.flush(GOODBYE_TIMEOUT),
         }

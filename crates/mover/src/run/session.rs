@@ -740,9 +740,8 @@ impl Session {
     /// The same, but for the peer's end: until the kernel has what was said last.
     pub fn flush_own(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
-        let closing = self.lock().closing.clone();
-        let is_said = || closing.as_ref().is_none_or(ControlHandle::has_said_all);
-        while !is_said() && Instant::now() < until {
+        let is_said = || self.lock().closing.as_ref().is_some_and(ControlHandle::has_said_all);
+        while self.has_links() && !is_said() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

@@ -204,6 +204,10 @@ impl Connect for Spread {
         self.lock().dialled(stream, stands, self.began.elapsed());
     }
 
+    fn stream_given_up(&self, stream: u16) {
+        self.lock().forget(stream);
+    }
+
     fn stream_lost(&self, stream: u16) {
         self.lock().lost(stream, self.began.elapsed());
     }

@@ -308,7 +308,11 @@ mod tests {
         assert_eq!(steering.streams(), plan.streams.value);
         let later = WINDOWS_GROW * rtt;
         let early = later.saturating_sub(Duration::from_nanos(1));
-        assert_eq!(steering.look_at(early, &rate, &sample), None, "windows are small: more streams carry more");
+        assert_eq!(
+            steering.look_at(early, &rate, &sample),
+            None,
+            "windows are small: more streams carry more"
+        );
         let steer = steering.look_at(later, &rate, &sample);
         let turned = steer.and_then(|steer| steer.streams);
         assert_eq!(steering.streams(), turned.unwrap_or(plan.streams.value));

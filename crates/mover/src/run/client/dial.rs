@@ -54,6 +54,9 @@ pub trait Connect: Send + Sync {
     /// nothing and the stream is where it was, if it was anywhere.
     fn stream_dialled(&self, _stream: u16, _stands: bool) {}
 
+    /// The connection that [`Connect::connect_stream`] made is not needed: nothing is wrong with its way.
+    fn stream_given_up(&self, _stream: u16) {}
+
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
@@ -257,8 +260,7 @@ impl Dialler {
     /// Begins to connect the streams that will be wanted over this round trip, as far as that is foreseen, and where
     /// they are dialled at addresses: what else leads there may have to start something for each.
     pub(super) fn begin_early(&self, rtt: Duration, until: Instant) {
-        let is_dialled = !self.connect.is_carried() && !self.connect.addresses().is_empty();
-        if let Some(foreseen) = self.settings.foreseen.as_ref().filter(|_| is_dialled) {
+        if let Some(foreseen) = self.settings.foreseen.as_ref().filter(|_| is_dialled(&*self.connect)) {
             self.early.begin(&self.connect, foreseen.streams(rtt), left(until));
         }
     }
@@ -272,7 +274,7 @@ impl Dialler {
         at_most: Duration,
     ) -> Result<()> {
         let until = self.deadline().min(Instant::now() + at_most);
-        let fd = match self.early.take(stream, left(until)) {
+        let fd = match self.early.take(stream, until) {
             Some(fd) => fd,
             None => self.connect.connect_stream(stream, left(until))?,
         };
@@ -330,6 +332,11 @@ fn not_taken(failure: Failure, tokens: &dyn TokenSource) -> Failure {
     let (source, issuers) = (tokens.source(), tokens.issuers());
     let cause = format!("{source}: {}; this server takes tokens of {issuers}", failure.cause);
     Failure::new(failure.kind, &failure.operation, cause).because(failure.reason)
+}
+
+/// Whether connections are our own, made at addresses.
+pub(super) fn is_dialled(connect: &dyn Connect) -> bool {
+    !connect.is_carried() && !connect.addresses().is_empty()
 }
 
 pub(super) fn left(until: Instant) -> Duration {

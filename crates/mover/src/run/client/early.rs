@@ -10,8 +10,7 @@ use crate::mutex::lock;
 use crate::run::thread;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// On paths with a shorter round trip nothing is gained that anybody would notice.
@@ -21,58 +20,93 @@ const LASTS: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Early(Mutex<Option<Begun>>);
+pub(super) struct Early(Mutex<BTreeMap<u16, Arc<Begun>>>);
 
+/// The socket of one stream.
 struct Begun {
     at: Instant,
-    /// Of each stream one socket, or why there is none.
-    sockets: BTreeMap<u16, Receiver<Result<OwnedFd>>>,
+    state: Mutex<State>,
+    changes: Condvar,
+}
+
+enum State {
+    /// Being connected.
+    Dialled,
+    Connected(OwnedFd),
+    /// It was not reached, its stream has it, or that wants none.
+    Over,
 }
 
 impl Early {
     /// Begins to connect the first so many streams, each within the deadline. One for which there is no thread is
     /// dialled later, as ever.
     pub fn begin(&self, connect: &Arc<dyn Connect>, streams: u16, deadline: Duration) {
-        let begin = |stream: u16| {
-            let (tells, told) = mpsc::sync_channel(1);
-            let connect = connect.clone();
+        for stream in 0..streams {
+            let (state, changes) = (Mutex::new(State::Dialled), Condvar::new());
+            let begun = Arc::new(Begun { at: Instant::now(), state, changes });
+            let (connect, told) = (connect.clone(), begun.clone());
             let work = move || {
-                // Nobody hears it any more where the stream was given up.
-                let unheard = tells.send(connect.connect_stream(stream, deadline));
-                if let Err(mpsc::SendError(Ok(_))) = unheard {
-                    connect.stream_dialled(stream, false);
+                if told.tell(connect.connect_stream(stream, deadline)).is_some() {
+                    connect.stream_given_up(stream);
                 }
             };
-            thread::guarded("dial", drop, work).ok().map(|_| (stream, told))
-        };
-        let sockets = (0..streams).filter_map(begin).collect();
-        *lock(&self.0) = Some(Begun { at: Instant::now(), sockets });
-    }
-
-    /// The socket of this stream, if one was begun and is of use. It is waited for, at most so long.
-    pub fn take(&self, stream: u16, at_most: Duration) -> Option<OwnedFd> {
-        let told = {
-            let mut begun = lock(&self.0);
-            let begun = begun.as_mut().filter(|begun| begun.at.elapsed() < LASTS)?;
-            begun.sockets.remove(&stream)?
-        };
-        told.recv_timeout(at_most).ok()?.ok()
-    }
-
-    /// Gives up those of streams from this one on, and all that are of no use any more.
-    pub fn give_up_from(&self, connect: &dyn Connect, stream: u16) {
-        let mut begun = lock(&self.0);
-        let Some(kept) = begun.as_mut() else { return };
-        let is_late = kept.at.elapsed() >= LASTS;
-        let given_up = kept.sockets.split_off(&if is_late { 0 } else { stream });
-        if kept.sockets.is_empty() {
-            *begun = None;
-        }
-        drop(begun);
-        for (stream, told) in given_up {
-            if let Ok(Ok(_)) = told.try_recv() {
-                connect.stream_dialled(stream, false);
+            // Who waits for one that panicked waits no longer.
+            let lost = begun.clone();
+            if thread::guarded("dial", move |_| drop(lost.take_out()), work).is_ok() {
+                lock(&self.0).insert(stream, begun);
             }
+        }
+    }
+
+    /// The socket of this stream, if one was begun and is of use. It is waited for, until then.
+    pub fn take(&self, stream: u16, until: Instant) -> Option<OwnedFd> {
+        let begun = lock(&self.0).remove(&stream)?;
+        begun.wait(until);
+        begun.take_out().filter(|_| begun.at.elapsed() < LASTS)
+    }
+
+    /// Gives up those of streams from this one on.
+    pub fn give_up_from(&self, connect: &dyn Connect, stream: u16) {
+        let given_up = lock(&self.0).split_off(&stream);
+        for (stream, begun) in given_up {
+            if begun.take_out().is_some() {
+                connect.stream_given_up(stream);
+            }
+        }
+    }
+}
+
+impl Begun {
+    /// Keeps what came of it; gives back a socket that nobody wants any more.
+    fn tell(&self, connected: Result<OwnedFd>) -> Option<OwnedFd> {
+        let mut state = lock(&self.state);
+        let unwanted = match (&*state, connected) {
+            (State::Dialled, Ok(socket)) => {
+                *state = State::Connected(socket);
+                None
+            }
+            (_, connected) => {
+                *state = State::Over;
+                connected.ok()
+            }
+        };
+        self.changes.notify_all();
+        unwanted
+    }
+
+    fn wait(&self, until: Instant) {
+        let is_dialled = |state: &mut State| matches!(state, State::Dialled);
+        let at_most = until.saturating_duration_since(Instant::now());
+        drop(self.changes.wait_timeout_while(lock(&self.state), at_most, is_dialled));
+    }
+
+    /// The socket, if there is one by now; none comes later.
+    fn take_out(&self) -> Option<OwnedFd> {
+        let was = std::mem::replace(&mut *lock(&self.state), State::Over);
+        self.changes.notify_all();
+        match was {
+            State::Connected(socket) => Some(socket),
+            State::Dialled | State::Over => None,
         }
     }
 }
@@ -84,11 +118,12 @@ mod tests {
     use crate::link::testing::{LONG, unix_pair};
     use std::collections::BTreeSet;
 
-    /// Connects even streams; hears which were connected and of which nothing came.
+    /// Connects even streams, those from 100 on when it may; hears which were connected and which given up.
     #[derive(Default)]
     struct Even {
         connected: Mutex<BTreeSet<u16>>,
-        in_vain: Mutex<BTreeSet<u16>>,
+        given_up: Mutex<BTreeSet<u16>>,
+        held: Mutex<()>,
     }
 
     impl Connect for Even {
@@ -97,6 +132,7 @@ mod tests {
         }
 
         fn connect_stream(&self, stream: u16, deadline: Duration) -> Result<OwnedFd> {
+            let _may = lock(&self.held);
             lock(&self.connected).insert(stream);
             match stream % 2 {
                 0 => self.connect(deadline),
@@ -104,9 +140,12 @@ mod tests {
             }
         }
 
-        fn stream_dialled(&self, stream: u16, stands: bool) {
-            assert!(!stands);
-            lock(&self.in_vain).insert(stream);
+        fn stream_dialled(&self, _: u16, _: bool) {
+            panic!("nothing was said on it, for good or ill");
+        }
+
+        fn stream_given_up(&self, stream: u16) {
+            lock(&self.given_up).insert(stream);
         }
 
         fn name(&self) -> String {
@@ -114,43 +153,81 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_socket_is_had_once_by_its_stream_and_what_came_to_nothing_not_at_all() {
+    fn begun(streams: u16) -> (Arc<Even>, Early) {
         let (even, early) = (Arc::new(Even::default()), Early::default());
         let connect: Arc<dyn Connect> = even.clone();
-        assert!(early.take(0, LONG).is_none(), "nothing was begun");
-        early.begin(&connect, 3, LONG);
-        assert_eq!([0, 1, 2, 3].map(|stream| early.take(stream, LONG).is_some()), [true, false, true, false]);
-        assert!(early.take(0, LONG).is_none(), "another stream would have its socket");
-        assert_eq!(*lock(&even.connected), [0, 1, 2].into());
+        early.begin(&connect, streams, LONG);
+        (even, early)
     }
 
-    /// Else a way of several would count a stream that nobody has.
-    #[test]
-    fn what_no_stream_takes_is_given_up_and_its_way_hears_that() {
-        let (even, early) = (Arc::new(Even::default()), Early::default());
-        let connect: Arc<dyn Connect> = even.clone();
-        early.begin(&connect, 6, LONG);
-        early.give_up_from(&*even, 3);
-        assert!(early.take(4, LONG).is_none());
-        assert!(early.take(2, LONG).is_some(), "it was not given up");
-        let until = Instant::now() + LONG;
-        while *lock(&even.in_vain) != [4].into() {
-            assert!(Instant::now() < until, "{:?}", lock(&even.in_vain));
+    fn soon() -> Instant {
+        Instant::now() + LONG
+    }
+
+    fn wait_for(even: &Even, given_up: &[u16]) {
+        let until = soon();
+        while lock(&even.given_up).iter().ne(given_up) {
+            assert!(Instant::now() < until, "{:?}", lock(&even.given_up));
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     #[test]
-    fn who_waits_for_too_long_finds_none() {
+    fn each_socket_is_had_once_by_its_stream_and_what_came_to_nothing_not_at_all() {
+        assert!(Early::default().take(0, soon()).is_none(), "nothing was begun");
+        let (even, early) = begun(3);
+        assert_eq!(
+            [0, 1, 2, 3].map(|stream| early.take(stream, soon()).is_some()),
+            [true, false, true, false]
+        );
+        assert!(early.take(0, soon()).is_none(), "another stream would have its socket");
+        assert_eq!(*lock(&even.connected), [0, 1, 2].into());
+        assert!(lock(&even.given_up).is_empty());
+    }
+
+    /// Else a way of several would count a stream that nobody has.
+    #[test]
+    fn what_no_stream_takes_is_given_up_and_its_way_hears_that_whenever_it_is_connected() {
+        let (even, early) = begun(6);
+        while lock(&even.connected).len() < 6 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        early.give_up_from(&*even, 3);
+        wait_for(&even, &[4]);
+        assert!(early.take(4, soon()).is_none());
+        assert!(early.take(2, soon()).is_some(), "it was not given up");
+        // And those that are connected only then.
         let (even, early) = (Arc::new(Even::default()), Early::default());
         let connect: Arc<dyn Connect> = even.clone();
-        early.begin(&connect, 2, LONG);
-        if let Some(begun) = lock(&early.0).as_mut() {
-            begun.at = Instant::now().checked_sub(LASTS).unwrap();
-        }
-        assert!(early.take(0, LONG).is_none());
-        early.give_up_from(&*even, 2);
-        assert!(lock(&early.0).is_none(), "the server has cut it by then");
+        let held = lock(&even.held);
+        early.begin(&connect, 4, LONG);
+        early.give_up_from(&*even, 0);
+        assert!(lock(&even.given_up).is_empty());
+        drop(held);
+        wait_for(&even, &[0, 2]);
+    }
+
+    #[test]
+    fn one_that_is_not_connected_in_time_is_not_waited_for_any_longer() {
+        let (even, early) = (Arc::new(Even::default()), Early::default());
+        let connect: Arc<dyn Connect> = even.clone();
+        let held = lock(&even.held);
+        early.begin(&connect, 1, LONG);
+        assert!(early.take(0, Instant::now() + Duration::from_millis(5)).is_none());
+        drop(held);
+        // Its stream is dialled anew, so that where it stands is not to be forgotten for this one; here nobody does.
+        wait_for(&even, &[0]);
+    }
+
+    #[test]
+    fn who_wants_it_too_late_finds_none() {
+        let (_even, early) = begun(2);
+        let begun = lock(&early.0).remove(&0).unwrap();
+        begun.wait(soon());
+        let socket = begun.take_out().unwrap();
+        let state = Mutex::new(State::Connected(socket));
+        let at = Instant::now().checked_sub(LASTS).unwrap();
+        lock(&early.0).insert(0, Arc::new(Begun { at, state, changes: Condvar::new() }));
+        assert!(early.take(0, soon()).is_none(), "the server has cut it by then");
     }
 }

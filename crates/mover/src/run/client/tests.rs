@@ -10,7 +10,6 @@ use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use crate::transfer::sender;
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
 use thalweg_wire::hello::{Answer, ServerHello};
 use thalweg_wire::message::{Place, Pull, Request};
 
@@ -174,7 +173,8 @@ fn of_session(owner: Box<dyn Owner>, mail: Arc<Mail>) -> Client {
         rtt: Duration::ZERO,
         system: System::default(),
         name: "nowhere".into(),
-        is_dialled: false,
+        connect: Arc::new(Nowhere),
+        has_failed: AtomicBool::new(false),
         answer_timeout: Duration::from_secs(1),
         mail,
     }

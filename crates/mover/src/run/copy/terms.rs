@@ -1,8 +1,9 @@
 //! What a copy goes by: its plan, the terms that both sides agree on, and how its knobs turn while it runs.
 
-use super::{From, Job, Movement, To, Wishes};
+use super::{From, Job, Movement, Remembered, To, Wishes};
 use crate::event::Event;
 use crate::failure::{Failure, Reason};
+use crate::link::own_system;
 use crate::plan::{self, Asked, Foreseen, Path, Plan, Tuned};
 use crate::run::client::Client;
 use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
@@ -10,6 +11,7 @@ use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use thalweg_wire::hello::System;
 use thalweg_wire::message::{Check, Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
@@ -61,8 +63,14 @@ impl Job<'_> {
 
     /// What is known of the plan with a far mover before there is a link.
     pub(super) fn foreseen(&self) -> Foreseen {
-        let (tuned, learned) = (self.tuned(), self.wishes.remembered.learned);
-        Foreseen { asked: self.asked(), path: Path { tuned, learned, ..Path::default() } }
+        let Remembered { tuned, learned, .. } = self.wishes.remembered.clone();
+        let own = own_system();
+        // The peer's windows, which nobody knows yet, may be narrower: then more streams are planned.
+        let (sender, receiver) = match self.from {
+            From::Far(..) => (System::default(), own),
+            _ => (own, System::default()),
+        };
+        Foreseen { asked: self.asked(), path: Path { rtt: None, sender, receiver, tuned, learned } }
     }
 
     /// What a plan goes by besides the path.

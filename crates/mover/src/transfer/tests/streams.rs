@@ -112,7 +112,11 @@ fn streams_that_are_up_first_have_a_share_of_few_small_files_and_leave_the_rest_
     }
     let mut sender = with_small_files(Some(far), usize::MAX, 10);
     assert_eq!(send_pack(&mut sender, 0, begun).len(), 10);
-    assert_eq!([(); 3].map(|()| send_pack(&mut sender, 0, later).len()), [145, 73, 36], "by two, that are up");
+    assert_eq!(
+        [(); 3].map(|()| send_pack(&mut sender, 0, later).len()),
+        [145, 73, 36],
+        "by two, that are up"
+    );
 }
 
 #[test]

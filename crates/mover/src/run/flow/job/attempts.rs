@@ -41,11 +41,11 @@ impl Job<'_> {
             self.attempts.begin();
             self.opens_by = None;
             let spent = self.attempts.dial(Instant::now());
-            // A slot may be waited for, and streams are wanted behind that.
-            let foreseen = match self.wishes.slot {
-                Some(_) => None,
-                None => Some(Box::new(Foreseen { asked: self.asked(), path: Path::default() })),
-            };
+            let asked = self.asked();
+            // A slot may be waited for, and streams are wanted behind that. How many a rate needs goes by the peer's
+            // windows.
+            let is_foreseen = self.wishes.slot.is_none() && asked.rate_bits_per_s.is_none();
+            let foreseen = is_foreseen.then(|| Box::new(Foreseen { asked, path: Path::default() }));
             let link = LinkSettings { spent, foreseen, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 self.attempts.linked();
