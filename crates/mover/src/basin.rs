@@ -184,9 +184,9 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     // The path is known to be as wide as it ever was, and no wider: behind ssh, a window, a buffer or losses there is a
     // link of which nothing else is known.
     let hides_link = matches!(narrowest.cause, Cause::Ssh | Cause::Window | Cause::SendBuffer | Cause::Loss);
-    // What found everything there needs no path: how wide that is changes nothing.
-    let needs_path = evidence.is_linked && evidence.bytes > 0;
-    let certain = match needs_path && (!is_path || hides_link) {
+    // Where no content had to come, how wide a path is that was not the narrowest changes nothing.
+    let is_in_doubt = if is_path { hides_link } else { evidence.bytes > 0 };
+    let certain = match evidence.is_linked && is_in_doubt {
         true => {
             let carried = evidence.bytes.max(1) as f64;
             // Of packets that we space the kernel sees the beginnings of bursts.

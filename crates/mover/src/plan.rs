@@ -35,7 +35,7 @@ pub struct Chosen<T> {
 pub struct Foreseen {
     /// What the user insists on.
     pub asked: Asked,
-    /// What is known of the path but for its round-trip time and the systems.
+    /// What is known of the path but for its round-trip time and the system of the peer.
     pub path: Path,
 }
 

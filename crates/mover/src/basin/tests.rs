@@ -123,6 +123,12 @@ fn where_nothing_was_to_be_carried_the_path_leaves_no_doubt_about_the_factor() {
     assert_eq!(expect(&evidence, Cause::Look, Where::Destination, 4.0).factor_low, None);
     evidence.bytes = 1_000_000;
     assert_eq!(expect(&evidence, Cause::Look, Where::Destination, 4.0).factor_low, Some(1.0));
+    // Nor is one known that was the narrowest itself, whatever came on it.
+    let mut in_ssh = Evidence { bytes: 0, entries: 4000, in_ssh: true, ..super::tests::evidence() };
+    waits_for_the_path(&mut in_ssh);
+    let verdict = verdict(&in_ssh);
+    assert_eq!(verdict.narrowest.cause, Cause::Ssh, "{}", verdict.sentence);
+    assert!(verdict.factor_low.is_some() || verdict.factor < 1.25, "{}", verdict.sentence);
 }
 
 #[test]

@@ -689,7 +689,7 @@ impl Client {
     /// sees to it that ours arrives. Should it not after all, the server keeps a session without transfers for some
     /// seconds. What rides in something that ends with us is waited for, and so is what the server puts away.
     pub fn close(&self) {
-        let went_well = !self.session.is_closed() && !self.has_failed.load(Ordering::Acquire);
+        let went_well = self.session.failure().is_none() && !self.has_failed.load(Ordering::Acquire);
         self.session.close(None);
         self.mail.knock_now();
         match went_well && self.rtt >= early::FAR && is_dialled(&*self.connect) {

@@ -187,6 +187,40 @@ pub(in super::super) fn link(client: &Client, server: &Client) {
     server.session.attach_control(theirs).unwrap();
 }
 
+/// The kernel has our goodbye then. However often it is closed: whoever shares it may close it, and does when it goes.
+#[test]
+fn the_goodbye_of_a_peer_is_not_waited_for_where_it_is_far_and_all_went_well() {
+    let client_of = |rtt: Duration, has_failed: bool| {
+        let mut client = without_a_link();
+        client.rtt = rtt;
+        client.connect = Arc::new(TcpConnect::new(vec!["192.0.2.1:9".into()]));
+        client.has_failed = AtomicBool::new(has_failed);
+        let (ours, theirs) = connected(unix_pair());
+        client.session.attach_control(ours).unwrap();
+        (client, theirs)
+    };
+    let (client, mut theirs) = client_of(early::FAR, false);
+    let since = Instant::now();
+    client.close();
+    client.close();
+    assert!(client.session.has_links() && since.elapsed() < GOODBYE_TIMEOUT);
+    drop(client);
+    let mut said = [0; 64];
+    let end =
+        (0..said.len()).find_map(|at| theirs.read_exact(&mut said[at..=at], LONG).err().map(|why| (at, why)));
+    let (bytes, why) = end.expect("an end");
+    assert!(bytes > 4 && why.kind == FailureKind::Connection, "{bytes}: {why}");
+    for (rtt, has_failed) in [(early::FAR, true), (Duration::ZERO, false)] {
+        let (client, theirs) = client_of(rtt, has_failed);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(theirs);
+        });
+        client.close();
+        assert!(!client.session.has_links(), "{rtt:?}");
+    }
+}
+
 fn request(number: u16) -> Open {
     let request = Request::Pull(Pull::of(vec![Place { export: None, path: b"x".to_vec() }]));
     Open::of(TransferNumber(number), request, Terms::of(1 << 20, 1 << 20))

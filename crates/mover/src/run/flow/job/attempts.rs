@@ -44,7 +44,8 @@ impl Job<'_> {
             let asked = self.asked();
             // A slot may be waited for, and streams are wanted behind that. How many a rate needs goes by the peer's
             // windows.
-            let is_foreseen = self.wishes.slot.is_none() && asked.rate_bits_per_s.is_none();
+            let are_known = asked.rate_bits_per_s.is_none() || asked.streams.is_some();
+            let is_foreseen = self.wishes.slot.is_none() && are_known;
             let foreseen = is_foreseen.then(|| Box::new(Foreseen { asked, path: Path::default() }));
             let link = LinkSettings { spent, foreseen, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
