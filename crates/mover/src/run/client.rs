@@ -70,8 +70,8 @@ pub struct LinkSettings {
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
     pub dscp: Option<u8>,
-    /// By what streams will be wanted, if that is foreseen: over a distance their sockets are connected while the server
-    /// answers.
+    /// By what streams will be wanted, if that is foreseen: over a distance their sockets are connected while the
+    /// server answers.
     pub foreseen: Option<Box<Foreseen>>,
 }
 

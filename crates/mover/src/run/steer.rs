@@ -104,8 +104,8 @@ pub fn streams_most(plan: &Plan) -> u16 {
 }
 /// Entries of which the average size is believed.
 const ENTRIES_MIN: u64 = 1000;
-/// Round trips until the windows of as many streams as small files need hold a path of 1 Gbit/s: until then more streams
-/// carry more.
+/// Round trips until the windows of as many streams as small files need hold a path of 1 Gbit/s: until then more
+/// streams carry more.
 const WINDOWS_GROW: u32 = 8;
 /// A transfer shorter than this teaches nothing about its route.
 const LEARN_AFTER: Duration = Duration::from_secs(5);
