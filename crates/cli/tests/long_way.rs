@@ -27,7 +27,7 @@ impl Site {
         let to = testbed.scratch.path("to");
         std::fs::create_dir(&to).unwrap();
         std::fs::create_dir(testbed.scratch.path("from")).unwrap();
-        let wrap = |command: Command| testbed.enter("right", &command);
+        let wrap = |mut command: Command| testbed.enter("right", command.env("THALWEG_LOG", "info"));
         let daemon = testbed.scratch.daemon_at("right:8487", &[("data", &to)], &[], wrap);
         Some(Site { _daemon: daemon, testbed })
     }
