@@ -142,12 +142,15 @@ impl Drop for Over<'_> {
 impl Job<'_> {
     /// What was asked for, with chunks as given ends take them.
     pub(super) fn asked_of_given(&self, asked: Asked) -> Asked {
+        // A chunk has at least one request.
+        let request = asked.request_bytes.map_or(0, u64::from);
         let chunk_bytes = match (self.from, self.to) {
             (_, To::Given(to)) => match to.chunk_bytes {
+                Some(suits) if suits(asked.chunk_bytes) < request => Some(suits(Some(request))),
                 Some(suits) => Some(suits(asked.chunk_bytes)),
                 None => asked.chunk_bytes,
             },
-            (From::Given(from), _) => asked.chunk_bytes.or(from.chunk_bytes),
+            (From::Given(from), _) => asked.chunk_bytes.or(from.chunk_bytes.map(|bytes| bytes.max(request))),
             _ => asked.chunk_bytes,
         };
         Asked { chunk_bytes, ..asked }
@@ -274,13 +277,21 @@ mod tests {
         let (report, _) = copied("given://a", &wishes);
         let plan = report.unwrap().plan;
         assert_eq!((plan.streams.value, plan.chunk_bytes.value), (2, 8 * MIB));
+        // No chunk is smaller than one request.
+        wishes.movement.asked.chunk_bytes = None;
+        wishes.movement.asked.request_bytes = Some(32 << 20);
+        let plan = copied("given://a", &wishes).0.unwrap().plan;
+        assert_eq!((plan.segment_bytes.value, plan.chunk_bytes.value), (32 << 20, 32 * MIB));
     }
 
     #[test]
     fn a_given_source_is_read_in_chunks_that_suit_it_or_were_asked_for() {
-        for (asked, takes) in [(None, 32 * MIB), (Some(8 * MIB), 8 * MIB)] {
+        let requests = [None, None, Some(64 << 20), Some(8 << 20)];
+        let chunks = [(None, 32 * MIB), (Some(8 * MIB), 8 * MIB), (None, 64 * MIB), (None, 32 * MIB)];
+        for ((asked, takes), request) in chunks.into_iter().zip(requests) {
             let mut wishes = Wishes::default();
             wishes.movement.asked.chunk_bytes = asked;
+            wishes.movement.asked.request_bytes = request;
             let from = source("given://a");
             let report = copied_to(&from, &To::Null, &wishes).unwrap();
             assert_eq!(report.plan.chunk_bytes.value, takes);
