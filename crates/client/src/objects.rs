@@ -14,7 +14,7 @@ use thalweg_mover::run::copy::{GiveUp, GivenDestination, GivenSource};
 use thalweg_objects::destination::{DestinationOptions, ObjectDestination, chunk_bytes_for};
 use thalweg_objects::location::why_no_path;
 use thalweg_objects::options::Surroundings;
-use thalweg_objects::source::{ObjectSource, ObjectSources, SourceOptions};
+use thalweg_objects::source::{ObjectSource, ObjectSources, READS_AT_ONCE, SourceOptions};
 use thalweg_objects::store::Store;
 use thalweg_sys::process::forbid_core_dumps;
 use thalweg_wire::message::{self, SourceForm};
@@ -53,8 +53,8 @@ pub struct Bucket {
     is_behind_stage: bool,
 }
 
-/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
-const STREAMS: u16 = 16;
+/// Bytes of a chunk of several places, if nobody asks for a size.
+const CHUNK_BYTES: u64 = 16 << 20;
 
 /// What is not a name in the place of what was meant: no store takes it.
 const NO_KEY: char = '\0';
@@ -99,18 +99,19 @@ impl Bucket {
         self.location.bucket == location.bucket && self.settings == *settings
     }
 
-    /// It as the source of a copy, whose chunks have so many bytes: each is one request. Default: 16 MiB.
+    /// It as the source of a copy, whose chunks have so many bytes: each is one request. Default: as suits what there
+    /// is, 4 to 16 MiB.
     ///
     /// # Errors
     /// `NotFound` where nothing has this key or begins with it; what the store says.
     pub fn source(&self, chunk_bytes: Option<u64>) -> Result<GivenSource> {
-        let chunk_bytes = chunk_bytes_of(chunk_bytes);
         let (source, form) = self.open_source(chunk_bytes)?;
+        let chunk_bytes = source.chunk_bytes();
         let open = GivenSource::same(Arc::new(source), form);
         let (name, way) = (self.name(), self.store.name());
         let chunk_bytes = Some(chunk_bytes);
         let tops = vec![self.top()];
-        let (keeps, streams, give_up) = (None, STREAMS, Some(gives_up(slice::from_ref(self))));
+        let (keeps, streams, give_up) = (None, READS_AT_ONCE, Some(gives_up(slice::from_ref(self))));
         Ok(GivenSource { open, chooses: false, name, way, keeps, streams, chunk_bytes, tops, give_up })
     }
 
@@ -119,7 +120,7 @@ impl Bucket {
         name_of_key(&self.location.key).as_bytes().to_vec()
     }
 
-    fn open_source(&self, chunk_bytes: u64) -> Result<(ObjectSource, SourceForm)> {
+    fn open_source(&self, chunk_bytes: Option<u64>) -> Result<(ObjectSource, SourceForm)> {
         check(&self.location)?;
         let options = SourceOptions { chunk_bytes, server_times: self.settings.server_times };
         ObjectSource::open(self.store.clone(), &self.location, options)
@@ -183,9 +184,9 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
     if let [bucket] = buckets {
         return bucket.source(chunk_bytes);
     }
-    let chunk_bytes = chunk_bytes_of(chunk_bytes);
-    let open = |bucket: &Bucket| bucket.open_source(chunk_bytes).map(|(source, _)| source);
-    let sources = ObjectSources::of(buckets.iter().map(open).collect::<Result<_>>()?)?;
+    let chunk_bytes = chunk_bytes.unwrap_or(CHUNK_BYTES);
+    let open = |bucket: &Bucket| bucket.open_source(Some(chunk_bytes)).map(|(source, _)| source);
+    let sources = ObjectSources::of(buckets.iter().map(open))?;
     let names: Vec<Vec<u8>> = buckets.iter().map(Bucket::name).collect();
     let mut ways: Vec<String> = buckets.iter().map(|bucket| bucket.store.name()).collect();
     ways.dedup();
@@ -196,7 +197,7 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
         name: format!("{SCHEME}{}", blake3::hash(&names.join(&0)).to_hex()).into_bytes(),
         way: ways.join(" "),
         keeps: nested(buckets),
-        streams: STREAMS,
+        streams: READS_AT_ONCE,
         chunk_bytes: Some(chunk_bytes),
         tops: buckets.iter().map(Bucket::top).collect(),
         give_up: Some(gives_up(buckets)),
@@ -207,10 +208,6 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
 fn gives_up(buckets: &[Bucket]) -> GiveUp {
     let stores: Vec<Arc<Store>> = buckets.iter().map(|bucket| bucket.store.clone()).collect();
     Arc::new(move || stores.iter().for_each(|store| store.give_up()))
-}
-
-fn chunk_bytes_of(asked: Option<u64>) -> u64 {
-    asked.unwrap_or(SourceOptions::default().chunk_bytes)
 }
 
 /// Two of these of which one is, or is in, the other: what is in both would be found under two names.

@@ -98,8 +98,8 @@ pub trait Source: Send + Sync {
 
     /// Hears whether most of what it offers will be read as a whole, as far as that is foreseen: before the scan, and
     /// while the answers to what was offered show it. Where it is, a source may read content with its look at a file:
-    /// then [`read_small`](Self::read_small) gives what the file was when it was offered, all of one moment. Takes no
-    /// time.
+    /// then [`read_small`](Self::read_small), and what [`open`](Self::open) gives, have what the file was when it was
+    /// offered, all of one moment. Takes no time.
     fn expect_reads(&self, _are_likely: bool) {}
 
     /// Hears how many bytes most requests will have for the content of large files that are opened from now on. It may

@@ -26,8 +26,14 @@ pub(crate) trait Bucket: Send + Sync {
     }
     /// What stands at a key.
     fn head(&self, key: &str) -> Result<Option<Head>>;
+    /// The same before so much content is put there.
+    fn head_before(&self, key: &str, bytes: u64) -> Result<Option<Head>>;
     /// The same with its content, if that has no more than so many bytes.
     fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>>;
+    /// What stands at a key, with its content on the way, if that has no more than so many bytes.
+    fn begin_reading(&self, key: &str, bytes_max: u64) -> Result<Option<Head>>;
+    /// Nobody will read what was begun so, and not read since.
+    fn forget_begun(&self);
     /// Bytes of one version.
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize>;
     /// A whole object.
@@ -75,8 +81,20 @@ impl Bucket for Store {
         Store::head(self, key)
     }
 
+    fn head_before(&self, key: &str, bytes: u64) -> Result<Option<Head>> {
+        Store::head_before(self, key, bytes)
+    }
+
     fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
         Store::fetch(self, key, bytes_max)
+    }
+
+    fn begin_reading(&self, key: &str, bytes_max: u64) -> Result<Option<Head>> {
+        Store::begin_reading(self, key, bytes_max)
+    }
+
+    fn forget_begun(&self) {
+        Store::forget_begun(self);
     }
 
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_http::{Authorities, Kept, Limits, Wishes, is_loopback};
+use thalweg_http::{Authorities, Kept, Limits, Wishes};
 use thalweg_mover::failure::{self, Reason, Result};
 use thalweg_mover::plan::STREAMS_PLANNED_MAX;
 use ureq::RequestExt as _;
@@ -56,18 +56,17 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// They believe the system's authorities, or those in the PEM file `ca` alone. The rest is as of all our agents:
-    /// [`thalweg_http`].
+    /// They believe the system's authorities, or those in the PEM file `ca` alone; `is_near`: what they ask is on this
+    /// machine, and no proxy reaches it. The rest is as of all our agents: [`thalweg_http`].
     ///
     /// # Errors
     /// If `ca` cannot be read or has no certificate in it. A system without any is told of at the first handshake.
-    pub fn new(ca: Option<&Path>) -> Result<Agents> {
+    pub fn new(ca: Option<&Path>, is_near: bool) -> Result<Agents> {
         let authorities = ca.map_or_else(|| Ok(Authorities::of_system()), Authorities::of_file)?;
         let limits = Limits::Steps { connect: CONNECT_LIMIT, answer: ANSWER_LIMIT, stall: STALL_LIMIT };
         let kept = Kept { connections_max: IDLE_CONNECTIONS_MAX, age_max: IDLE_LIMIT };
-        let agent = |authorities| {
-            thalweg_http::agent(Wishes { authorities, is_near: false, accept: None, limits, kept })
-        };
+        let agent =
+            |authorities| thalweg_http::agent(Wishes { authorities, is_near, accept: None, limits, kept });
         Ok(Agents { of_words: agent(authorities.clone()), of_content: agent(authorities) })
     }
 
@@ -84,7 +83,7 @@ impl Agents {
 
     fn of(&self, request: &Request<'_>) -> &ureq::Agent {
         let sent = request.content.map_or(0, |content| content.len() as u64);
-        match sent.max(request.brings) >= LONG_BYTES as u64 {
+        match sent.max(request.carries) >= LONG_BYTES as u64 {
             true => &self.of_content,
             false => &self.of_words,
         }
@@ -101,8 +100,9 @@ pub struct Request<'a> {
     pub headers: &'a [(&'static str, Cow<'a, str>)],
     /// What is sent. `None`: not even a length.
     pub content: Option<&'a [u8]>,
-    /// Bytes of content that are to come with the answer, as far as that is known; else 0.
-    pub brings: u64,
+    /// Bytes of content that the connection is to carry besides, as far as that is known; else 0: with the answer, or
+    /// with the next request.
+    pub carries: u64,
     /// Grows with each piece of long content that the connection takes.
     pub sent: &'a AtomicU64,
     /// In this time the answer begins.
@@ -314,16 +314,14 @@ pub fn send(agents: &Agents, request: &Request<'_>) -> std::result::Result<Answe
     if request.asks_first {
         built = built.header("expect", "100-continue");
     }
-    // A proxy cannot reach this machine by that name.
-    let near = is_loopback(&request.address);
     let answer = match request.content {
         Some(content) if content.len() >= LONG_BYTES => {
             let mut counted = Counted { rest: content, sent: request.sent };
             let built = built.header("content-length", content.len().to_string());
-            run(agent, built.body(ureq::SendBody::from_reader(&mut counted)), request, near)
+            run(agent, built.body(ureq::SendBody::from_reader(&mut counted)), request)
         }
-        Some(content) => run(agent, built.body(content), request, near),
-        None => run(agent, built.body(()), request, near),
+        Some(content) => run(agent, built.body(content), request),
+        None => run(agent, built.body(()), request),
     };
     let (head, body) = answer.map_err(|error| Trouble::of(error, request.limit))?.into_parts();
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
@@ -346,17 +344,18 @@ fn run<S: ureq::AsSendBody>(
     agent: &ureq::Agent,
     built: http::Result<http::Request<S>>,
     request: &Request<'_>,
-    near: bool,
 ) -> std::result::Result<http::Response<ureq::Body>, ureq::Error> {
     let built = built.map_err(ureq::Error::Http)?;
     // Who waits for an answer to begin waits in one read.
     let stall = if request.is_words { request.limit.max(STALL_LIMIT) } else { STALL_LIMIT };
-    let config = built.with_agent(agent).configure().timeout_recv_response(Some(request.limit));
-    let mut config = config.timeout_per_read(Some(stall));
-    if near {
-        config = config.proxy(None);
+    let built = built.with_agent(agent);
+    let of_agent = agent.config();
+    if of_agent.timeouts().recv_response == Some(request.limit) && of_agent.timeout_per_read() == Some(stall)
+    {
+        // What a request says for itself has ureq read all authorities anew for each connection, and resume no session.
+        return built.run();
     }
-    config.run()
+    built.configure().timeout_recv_response(Some(request.limit)).timeout_per_read(Some(stall)).run()
 }
 
 #[cfg(test)]
@@ -369,10 +368,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ca.pem");
         std::fs::write(&path, "none\n").unwrap();
-        let failure = Agents::new(Some(&path)).err().unwrap();
+        let failure = Agents::new(Some(&path), false).err().unwrap();
         assert_eq!(failure.kind, FailureKind::Usage);
         assert!(failure.to_string().contains("ca.pem"), "{failure}");
-        assert!(Agents::new(Some(&directory.path().join("missing"))).is_err());
+        assert!(Agents::new(Some(&directory.path().join("missing")), false).is_err());
     }
 
     #[test]
@@ -423,8 +422,8 @@ mod tests {
 
     fn request(address: Url, is_words: bool) -> Request<'static> {
         let (method, limit) = (Method::GET, Duration::from_secs(30));
-        let (content, brings, sent, asks_first) = (None, 0, &SENT, false);
-        Request { method, address, headers: &[], content, brings, sent, limit, is_words, asks_first }
+        let (content, carries, sent, asks_first) = (None, 0, &SENT, false);
+        Request { method, address, headers: &[], content, carries, sent, limit, is_words, asks_first }
     }
 
     /// Who answers on each connection, however often it is asked there, which connection it is.
@@ -448,11 +447,55 @@ mod tests {
         address
     }
 
+    /// Settings of a request's own would have each connection read all authorities, and know of no other.
+    #[test]
+    fn a_second_connection_resumes_the_session_of_the_first() {
+        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let ca = scratch.path().join("ca.pem");
+        std::fs::write(&ca, own.cert.pem()).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::Pkcs8(own.signing_key.serialize_der().into());
+        let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![own.cert.der().clone()], key)
+            .unwrap();
+        let config = std::sync::Arc::new(config);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("https://{}/k", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            [(); 2].map(|()| {
+                let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut stream = io::BufReader::new(rustls::Stream::new(&mut connection, &mut socket));
+                let mut line = String::new();
+                while std::io::BufRead::read_line(&mut stream, &mut line).unwrap() > 2 {
+                    line.clear();
+                }
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                std::io::Write::write_all(stream.get_mut(), answer).unwrap();
+                connection.send_close_notify();
+                connection.complete_io(&mut socket).unwrap();
+                connection.handshake_kind()
+            })
+        });
+        let agents = Agents::new(Some(&ca), true).unwrap();
+        for _ in 0..2 {
+            let request = Request { limit: ANSWER_LIMIT, ..request(Url::parse(&address).unwrap(), true) };
+            let answer = send(&agents, &request).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+            assert_eq!(answer.words(10, ANSWER_LIMIT).unwrap(), "");
+        }
+        let [first, second] = server.join().unwrap();
+        assert_eq!(second, Some(rustls::HandshakeKind::Resumed), "after {first:?}");
+    }
+
     #[test]
     fn what_is_long_goes_by_connections_of_its_own() {
-        let (agents, address) = (Agents::new(None).unwrap(), counting());
-        let ask = |brings: u64| {
-            let request = Request { brings, ..request(address.clone(), brings == 0) };
+        let (agents, address) = (Agents::new(None, true).unwrap(), counting());
+        let ask = |carries: u64| {
+            let request = Request { carries, ..request(address.clone(), carries == 0) };
             let answer = send(&agents, &request).unwrap_or_else(|trouble| panic!("{trouble:?}"));
             answer.words(10, ANSWER_LIMIT).unwrap()
         };
@@ -484,7 +527,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        let answer = send(&Agents::new(None).unwrap(), &request(address, false)).ok().unwrap();
+        let answer = send(&Agents::new(None, true).unwrap(), &request(address, false)).ok().unwrap();
         let mut content = answer.content(Duration::from_millis(200));
         let trouble = loop {
             match content.read(&mut [0; 16]) {

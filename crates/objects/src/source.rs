@@ -2,7 +2,8 @@
 //!
 //! 1. Pages of the flat listing are asked for one ahead of what is looked at.
 //! 2. What an object was as a file is kept beside it, and only a look at each tells it: so many looks at once. Where
-//!    reads are likely, the look at a small object brings its content, too: one request instead of two.
+//! reads are likely, the look at a small object brings its content, too: one request instead of two; and of the first
+//!    objects, as far as a chunk holds them, content is on the way from then on.
 //! 3. Entries go to the sink, directories made of the keys that have them in front.
 //!
 //! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them). Of
@@ -15,11 +16,12 @@
 use self::known::{Content, Known, Room};
 use crate::bucket::{AnyBucket, evidence_of};
 use crate::location::Location;
-use crate::store::{About, Head, Removed, Seen, Store};
+use crate::store::{About, Head, Page, Removed, Seen, Store};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::{OPEN, REMOVE, Removal, ScanSink, Source, SourceFile};
 use thalweg_mover::failure::{shown_path, to_io};
 use thalweg_mover::mutex::lock;
@@ -49,25 +51,33 @@ const LOOK: &str = "look at the object";
 const READ: &str = "read the object";
 const GONE: &str = "no object has this key any more";
 
+/// Threads that read, unless whoever copies says how many: each waits for an answer most of the time.
+pub const READS_AT_ONCE: u16 = 16;
+/// Requests that each of them makes at least, where there is enough for so many of [`CHUNK_BYTES_MIN`]: of connections
+/// that are not equally fast the slowest then holds up the end by an eighth at most.
+const REQUESTS_OF_EACH: u64 = 8;
+/// Bytes that one request brings, if nobody says: as few far away take several round trips, and of more each stream
+/// would have too few. Powers of two.
+const CHUNK_BYTES_MIN: u64 = 4 << 20;
+/// See [`CHUNK_BYTES_MIN`]. With more, one that breaks off would have more to bring again.
+const CHUNK_BYTES_MAX: u64 = 16 << 20;
+/// What opening a place showed is of that moment for so long: a scan that begins later asks anew.
+const FIRST_LASTS: Duration = Duration::from_secs(10);
+
 /// Modes of what has none beside it.
 const FILE_MODE: u32 = 0o644;
 /// See [`FILE_MODE`].
 const DIRECTORY_MODE: u32 = 0o755;
 
 /// How a bucket is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
-    /// Bytes of a chunk of the transfer: an answer of the store is read up to the end of one. At least 1.
-    pub chunk_bytes: u64,
+    /// Bytes of a chunk of the transfer, at least 1: an answer of the store is read up to the end of one. Default: as
+    /// suits what there is, 4 to 16 MiB.
+    pub chunk_bytes: Option<u64>,
     /// Files have the times that the store gave their objects: what is kept beside them is not asked for, which costs a
     /// request for each.
     pub server_times: bool,
-}
-
-impl Default for SourceOptions {
-    fn default() -> SourceOptions {
-        SourceOptions { chunk_bytes: 16 << 20, server_times: false }
-    }
 }
 
 /// See the module.
@@ -78,12 +88,45 @@ pub struct ObjectSource {
     /// Name of the object or prefix in paths of entries; empty where what is in a prefix is meant.
     top: Vec<u8>,
     is_single: bool,
-    options: SourceOptions,
+    chunk_bytes: u64,
+    server_times: bool,
     known: Mutex<Known>,
     /// Of content that is read ahead.
     room: Room,
     /// See [`Source::expect_reads`].
     reads_are_likely: AtomicBool,
+    /// What opening it showed, and when, for the scan that follows.
+    first: Mutex<Option<(First, Instant)>>,
+    /// The first objects of a scan are on the way once they are looked at.
+    begins_ahead: AtomicBool,
+}
+
+/// What opening a place showed of it.
+enum First {
+    /// What is below its prefix, from the first key on.
+    Page(Page),
+    /// It is a single object.
+    Head(Head),
+}
+
+impl First {
+    /// Of all there is, if it shows that.
+    fn bytes(&self) -> Option<u64> {
+        match self {
+            First::Head(head) => Some(head.seen.size),
+            First::Page(Page { objects, next: None, .. }) => {
+                Some(objects.iter().fold(0, |all, listed| listed.seen.size.saturating_add(all)))
+            }
+            First::Page(_) => None,
+        }
+    }
+}
+
+/// Bytes of a chunk of a copy of so many: as many as leave each stream [`REQUESTS_OF_EACH`], within bounds.
+fn chunk_bytes_for(bytes: Option<u64>) -> u64 {
+    let of_each =
+        bytes.map_or(CHUNK_BYTES_MAX, |bytes| bytes / (u64::from(READS_AT_ONCE) * REQUESTS_OF_EACH));
+    1 << of_each.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX).ilog2()
 }
 
 /// One version of an object, and what it was as a file.
@@ -130,7 +173,9 @@ impl ObjectSource {
     ) -> Result<(ObjectSource, SourceForm)> {
         let key = location.key.as_str();
         let is_contents = key.is_empty() || key.ends_with('/');
-        let is_single = !is_contents && bucket.head(key)?.is_some();
+        let single = if is_contents { None } else { bucket.head(key)? };
+        let is_single = single.is_some();
+        let mut first = single.map(First::Head);
         let base = if is_contents || is_single { key.to_owned() } else { format!("{key}/") };
         if !is_single && !base.is_empty() {
             let page = bucket.list(&base, false, None)?;
@@ -146,6 +191,7 @@ impl ObjectSource {
                 };
                 return Err(Failure::new(FailureKind::NotFound, OPEN_SOURCE, cause));
             }
+            first = Some(First::Page(page));
         }
         let last = key.rsplit('/').next().unwrap_or_default().as_bytes().to_vec();
         let top = if is_contents { Vec::new() } else { last };
@@ -153,10 +199,49 @@ impl ObjectSource {
             true => SourceForm::Single { name: top.clone() },
             false => SourceForm::Many,
         };
-        let options = SourceOptions { chunk_bytes: options.chunk_bytes.max(1), ..options };
+        let suits = || chunk_bytes_for(first.as_ref().and_then(First::bytes));
+        let (chunk_bytes, server_times) =
+            (options.chunk_bytes.unwrap_or_else(suits).max(1), options.server_times);
         let (known, room, reads_are_likely) = (Mutex::default(), Room::default(), AtomicBool::new(false));
-        let source = ObjectSource { bucket, base, top, is_single, options, known, room, reads_are_likely };
+        let (first, begins_ahead) =
+            (Mutex::new(first.map(|first| (first, Instant::now()))), AtomicBool::new(true));
+        let source = ObjectSource {
+            bucket,
+            base,
+            top,
+            is_single,
+            chunk_bytes,
+            server_times,
+            known,
+            room,
+            reads_are_likely,
+            first,
+            begins_ahead,
+        };
         Ok((source, form))
+    }
+
+    /// It as one of several, with this number: until its turn comes it holds no connections, and, far from that, no
+    /// page.
+    fn in_turn(mut self, number: usize) -> ObjectSource {
+        if number > 0 {
+            self.begins_ahead = AtomicBool::new(false);
+        }
+        if number > several::SOURCES_AHEAD {
+            self.first = Mutex::default();
+        }
+        self
+    }
+
+    /// Bytes of a chunk of the transfer, that each request brings.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk_bytes
+    }
+
+    /// What opening it showed, once, and soon after that.
+    fn first(&self) -> Option<First> {
+        let (first, at) = lock(&self.first).take()?;
+        (at.elapsed() < FIRST_LASTS).then_some(first)
     }
 
     /// The key of an entry.
@@ -175,7 +260,7 @@ impl ObjectSource {
     }
 
     fn version_of(&self, head: &Head) -> Version {
-        let mtime = if self.options.server_times { None } else { head.about.mtime };
+        let mtime = if self.server_times { None } else { head.about.mtime };
         Version { seen: head.seen.clone(), mtime }
     }
 
@@ -191,7 +276,7 @@ impl ObjectSource {
     fn entry_of(&self, path: RelativePath, kind: Kind, version: &Version, about: &About) -> Entry {
         let is_directory = matches!(kind, Kind::Directory);
         let none = About::default();
-        let asked = if self.options.server_times { &none } else { about };
+        let asked = if self.server_times { &none } else { about };
         let mode = if is_directory { DIRECTORY_MODE } else { FILE_MODE };
         let mut evidence = version.evidence();
         if is_directory {
@@ -226,6 +311,13 @@ fn changed(path: &RelativePath) -> Failure {
     Failure::new(FailureKind::Changed, READ, cause).at(path)
 }
 
+/// What is on its way to nobody goes.
+impl Drop for ObjectSource {
+    fn drop(&mut self) {
+        self.bucket.forget_begun();
+    }
+}
+
 impl Source for ObjectSource {
     fn lost(&self) -> Option<Failure> {
         self.bucket.lost()
@@ -239,6 +331,7 @@ impl Source for ObjectSource {
         self.reads_are_likely.store(are_likely, Ordering::Relaxed);
         if !are_likely {
             lock(&self.known).drop_contents();
+            self.bucket.forget_begun();
         }
     }
 
@@ -259,8 +352,8 @@ impl Source for ObjectSource {
             bucket: self.bucket.clone(),
             key,
             version,
-            server_times: self.options.server_times,
-            chunk_bytes: self.options.chunk_bytes,
+            server_times: self.server_times,
+            chunk_bytes: self.chunk_bytes,
         }))
     }
 

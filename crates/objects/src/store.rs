@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg_http::is_loopback;
 use thalweg_mover::failure::{Failure, FailureKind, Result, shown_path};
 use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
@@ -224,6 +225,8 @@ struct Body {
     through: u64,
     /// Its length was not told: that it ends here has to show.
     shows_end: bool,
+    /// Nobody has read of it yet.
+    is_ahead: bool,
     content: Content,
 }
 
@@ -234,10 +237,11 @@ impl Store {
     /// If options, profile or certificates make no sense, or the bucket's name is none for a host.
     pub fn open(location: &Location, options: &Options, surroundings: &Surroundings) -> Result<Store> {
         let settled = options.settle(&location.bucket, surroundings)?;
-        let agents = Agents::new(settled.ca.as_deref())?;
-        let services = match settled.services_ca == settled.ca || settled.anonymous {
+        let is_near = is_loopback(&settled.endpoint);
+        let agents = Agents::new(settled.ca.as_deref(), is_near)?;
+        let services = match (settled.services_ca == settled.ca && !is_near) || settled.anonymous {
             true => agents.of_words().clone(),
-            false => Agents::new(settled.services_ca.as_deref())?.of_words().clone(),
+            false => Agents::new(settled.services_ca.as_deref(), false)?.of_words().clone(),
         };
         let bucket = bucket(&settled.endpoint, settled.style, &location.bucket, &settled.region)?;
         let mut name = format!("s3://{}", location.bucket);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use thalweg_mover::Result;
@@ -82,6 +82,8 @@ pub struct Asked {
     pub headers: BTreeMap<String, String>,
     /// Its length in bytes.
     pub content_bytes: usize,
+    /// Number of the connection that it came by.
+    pub connection: u64,
 }
 
 impl Asked {
@@ -99,6 +101,7 @@ pub struct Fake {
 
 #[derive(Default)]
 struct Shared {
+    connections: AtomicU64,
     state: Mutex<State>,
     paused: Mutex<Duration>,
     over: AtomicBool,
@@ -319,8 +322,10 @@ impl Drop for Fake {
 fn serve(shared: &Shared, stream: &TcpStream) {
     let _ = stream.set_read_timeout(Some(SILENCE_MAX));
     let _ = stream.set_nodelay(true);
+    let connection = shared.connections.fetch_add(1, Ordering::Relaxed);
     let mut reader = BufReader::new(stream);
-    while let Ok(Some(request)) = receive(&mut reader, stream) {
+    while let Ok(Some(mut request)) = receive(&mut reader, stream) {
+        request.asked.connection = connection;
         let has_content = request.asked.operation != "HeadObject" && request.asked.operation != "HeadBucket";
         let now = SystemTime::now() + *lock(&shared.paused);
         let reply = lock(&shared.state).answer(&request, now);
@@ -384,7 +389,10 @@ fn receive(reader: &mut BufReader<&TcpStream>, mut stream: &TcpStream) -> io::Re
     let key = unescape(below.strip_prefix('/').unwrap_or_default());
     let operation = operation(&method, &key, &query);
     let content_bytes = content.len();
-    Ok(Some(Request { asked: Asked { operation, key, query, headers, content_bytes }, content }))
+    Ok(Some(Request {
+        asked: Asked { operation, key, query, headers, content_bytes, connection: 0 },
+        content,
+    }))
 }
 
 fn operation(method: &str, key: &str, query: &BTreeMap<String, String>) -> &'static str {

@@ -153,6 +153,12 @@ impl Server {
         format!("s3://{BUCKET}/{key}")
     }
 
+    /// Where the objects of the bucket are files.
+    pub fn files(&self) -> PathBuf {
+        assert_eq!(self.kind, Kind::Versity, "the other keeps them in memory");
+        self.scratch.path("store").join(BUCKET)
+    }
+
     pub fn path(&self, name: &str) -> String {
         self.scratch.path(name).display().to_string()
     }

@@ -1,6 +1,6 @@
 //! Trees and single objects, there and back.
 
-use super::servers::{Server, each};
+use super::servers::{Kind, Server, each, with};
 use super::support::noise;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -187,6 +187,31 @@ fn two_thousand_small_objects_go_there_and_back() {
         assert_eq!(server.keys().len(), 2000);
         server.ok(&["cp", &server.place("small/"), &server.path("back/")]);
         assert_eq!(files(&server.scratch.path("back")), files(&server.scratch.path("from")));
+    });
+}
+
+/// As where a gateway is put before a file system that is there already: it names no versions, and times of files have
+/// parts of a second that it does not show.
+#[test]
+fn files_that_lie_behind_a_gateway_come_as_objects_without_versions() {
+    with(Kind::Versity, "objects without versions", |server| {
+        let there = server.files().join("run");
+        std::fs::create_dir_all(there.join("d")).unwrap();
+        let modified = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 999_000_000);
+        let names = [("small", 4096), ("d/whole", 3 * MIB), ("d/parts", 40 * MIB)];
+        for (name, bytes) in names {
+            let path = there.join(name);
+            std::fs::write(&path, noise(bytes as u64, bytes)).unwrap();
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        }
+        assert!(server.objects().iter().all(|(_, version)| version.is_empty()), "it names versions");
+        let (from, to) = (server.place("run/"), server.path("back/"));
+        server.ok(&["cp", &from, &to]);
+        for (name, bytes) in names {
+            let path = server.scratch.path("back").join(name);
+            assert!(std::fs::read(path).unwrap() == noise(bytes as u64, bytes), "{name}");
+        }
+        assert_eq!(done(server, &[&from, &to]), 0, "what is there is known by size and time");
     });
 }
 

@@ -64,6 +64,10 @@ pub(crate) struct Memory {
     pub(crate) is_away: AtomicBool,
     /// Nobody waits for it any more.
     pub(crate) is_given_up: AtomicBool,
+    /// Keys whose content is on the way.
+    pub(crate) begun: Mutex<BTreeSet<String>>,
+    /// With so much on the way it answers nobody until that is given up; 0: it does.
+    pub(crate) answers_beside_begun: AtomicUsize,
     /// In what time it says that it answers.
     pub(crate) answers_in_ms: AtomicU64,
     /// Pages come backwards.
@@ -247,6 +251,10 @@ impl Bucket for Memory {
         Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
     }
 
+    fn head_before(&self, key: &str, _: u64) -> Result<Option<Head>> {
+        self.head(key)
+    }
+
     fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
         self.ask("fetch");
         if self.is_away.load(Ordering::Relaxed) {
@@ -265,8 +273,33 @@ impl Bucket for Memory {
         }))
     }
 
+    fn begin_reading(&self, key: &str, bytes_max: u64) -> Result<Option<Head>> {
+        self.ask("begin reading");
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(away());
+        }
+        if let Some(kind) = *lock(&self.refuses) {
+            return Err(failure(kind, "it is refused"));
+        }
+        let most = self.answers_beside_begun.load(Ordering::Relaxed);
+        while most > 0 && lock(&self.begun).len() >= most {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let object = self.get(key);
+        if object.as_ref().is_some_and(|object| object.seen.size <= bytes_max) {
+            lock(&self.begun).insert(key.to_owned());
+        }
+        Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
+    }
+
+    fn forget_begun(&self) {
+        lock(&self.begun).clear();
+    }
+
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {
-        self.ask("read");
+        if offset > 0 || !lock(&self.begun).remove(key) {
+            self.ask("read");
+        }
         let object = self.get(key).ok_or_else(|| failure(FailureKind::NotFound, "404 NoSuchKey"))?;
         if object.seen.etag != seen.etag {
             return Err(failure(FailureKind::Changed, "412 PreconditionFailed"));

@@ -82,7 +82,7 @@ impl Shared {
         };
         let is_ours_to_see = only == If::Any || self.conditions.is_unheeded(write);
         if is_ours_to_see || write == Write::Complete {
-            self.look(key, stood)?;
+            self.look(key, stood, 0)?;
         }
         if is_ours_to_see {
             let made = act(&If::Any)?;
@@ -92,7 +92,7 @@ impl Shared {
             Err(failure) if failure.kind == FailureKind::Unsupported => {}
             made => return made,
         }
-        self.look(key, stood)?;
+        self.look(key, stood, 0)?;
         let made = act(&If::Any)?;
         self.conditions.unheeded(write);
         self.look_behind(write, key, stood, made)
@@ -114,9 +114,9 @@ impl Shared {
         Err(Failure::new(FailureKind::Conflict, "write the object", cause))
     }
 
-    /// Whether what stands at a key is what stood there.
-    fn look(&self, key: &str, stood: Option<&Seen>) -> Result<()> {
-        let head = self.bucket.head(key)?;
+    /// Whether what stands at a key is what stood there, before so many bytes are put there.
+    fn look(&self, key: &str, stood: Option<&Seen>, bytes: u64) -> Result<()> {
+        let head = self.bucket.head_before(key, bytes)?;
         let holds = match (stood, &head) {
             (None, None) => true,
             // Lists and looks may tell more or less of a second.
@@ -187,7 +187,7 @@ impl Shared {
         let put = |only: &If| self.bucket.put(key, content, about, only);
         let conditions = &self.conditions;
         if content.len() > TRIED_BYTES_MAX && !conditions.is_heeded.load(Ordering::Relaxed) {
-            self.look(key, stood)?;
+            self.look(key, stood, content.len() as u64)?;
         }
         let made = self.conditional(Write::Put, key, stood, put)?;
         if content.len() > TRIED_BYTES_MAX

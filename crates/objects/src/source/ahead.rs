@@ -1,13 +1,14 @@
 //! What is listed and looked at ahead of whoever takes it: pages one after the other, and objects many at once.
 
 use super::known::{Content, Taken};
-use super::{ObjectSource, READ, Shown, Version};
+use super::{First, ObjectSource, READ, READS_AT_ONCE, Shown, Version};
 use crate::store::{About, Head, Listed, Seen, requests_at_once};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
+use std::time::Duration;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::limits;
@@ -19,6 +20,12 @@ const LOOKS_NEAR: usize = 32;
 const LOOKS_AHEAD: usize = 1024;
 /// Content up to this length comes with the look at an object: a segment of whatever size holds it.
 pub(super) const AHEAD_BYTES_MAX: u64 = limits::SEGMENT_BYTES_MIN;
+/// Of so many first objects those that take one request are on the way as soon as they are looked at: one for each
+/// stream that reads ([`READS_AT_ONCE`]).
+const BEGUN_AHEAD: usize = READS_AT_ONCE as usize;
+/// So long whoever offers waits for one look. Then what is on the way is given up: a store that answers few at once may
+/// have nobody left for that look.
+const LOOK_WAITS: Duration = Duration::from_secs(5);
 /// Pages that wait for whoever takes them next.
 const PAGES_AHEAD: usize = 1;
 
@@ -41,8 +48,14 @@ impl ObjectSource {
     /// Hands on page after page, until nobody takes them any more.
     fn list_into(&self, pages: &SyncSender<Result<Vec<Listed>>>) {
         let mut after = None;
+        let mut first = match self.first() {
+            Some(First::Page(page)) => Some(page),
+            _ => None,
+        };
         loop {
-            match self.bucket.list(&self.base, false, after.as_deref()) {
+            let listed =
+                first.take().map_or_else(|| self.bucket.list(&self.base, false, after.as_deref()), Ok);
+            match listed {
                 Err(failure) => {
                     let _ = pages.send(Err(failure));
                     return;
@@ -70,6 +83,7 @@ impl ObjectSource {
         let (asks, asked) = channel();
         let asked = Arc::new(Mutex::new(asked));
         let (mut threads, mut is_last) = (0, false);
+        let mut begun = BEGUN_AHEAD;
         for page in pages {
             let listed = match page {
                 Ok(listed) => listed,
@@ -87,8 +101,10 @@ impl ObjectSource {
                 if looks.send(Ok(told)).is_err() {
                     return;
                 }
-                let ask = Ask { listed, tell };
-                let takes_a_request = !self.options.server_times || is_archived(&ask.listed.seen);
+                let begins = begun > 0;
+                begun = begun.saturating_sub(1);
+                let ask = Ask { listed, begins, tell };
+                let takes_a_request = !self.server_times || is_archived(&ask.listed.seen);
                 if takes_a_request && !is_last && threads < self.looks_at_once() {
                     let (asked, is_over) = (asked.clone(), is_over.clone());
                     let work = move || self.look_each(&asked, &is_over);
@@ -120,14 +136,31 @@ impl ObjectSource {
         }
     }
 
-    fn answer(&self, Ask { listed, tell }: Ask) {
-        let result = self.find(&listed);
+    fn answer(&self, Ask { listed, begins, tell }: Ask) {
+        let result = self.find(&listed, begins);
         // Nobody waits for it where the scan was stopped.
         let _ = tell.send(Looked { key: listed.key, result });
     }
 
-    /// What an object of a page is; nothing if it went since it was listed.
-    fn find(&self, listed: &Listed) -> Result<Option<Shown>> {
+    /// What was found of an object that is looked at, when that is known.
+    ///
+    /// # Errors
+    /// If whoever looks panicked.
+    pub(super) fn hear(&self, told: &Receiver<Looked>) -> std::result::Result<Looked, RecvError> {
+        loop {
+            match told.recv_timeout(LOOK_WAITS) {
+                Err(RecvTimeoutError::Timeout) => {
+                    self.begins_ahead.store(false, Ordering::Relaxed);
+                    self.bucket.forget_begun();
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(RecvError),
+                Ok(looked) => return Ok(looked),
+            }
+        }
+    }
+
+    /// What an object of a page is; nothing if it went since it was listed. `begins`: its content is to be on the way.
+    fn find(&self, listed: &Listed, begins: bool) -> Result<Option<Shown>> {
         if is_archived(&listed.seen)
             && listed.seen.size > 0
             && let Err(failure) = self.bucket.read(&listed.key, &listed.seen, 0, 1, &mut [0])
@@ -135,7 +168,7 @@ impl ObjectSource {
         {
             return Err(archived(&failure, &listed.seen));
         }
-        if self.options.server_times {
+        if self.server_times {
             let version = Version { seen: listed.seen.clone(), mtime: None };
             return Ok(Some(Shown { version, about: About::default(), content: None }));
         }
@@ -155,16 +188,25 @@ impl ObjectSource {
                 // Who reads it is told, if it is read.
                 Err(_) => {}
             }
+        } else if begins && self.begins_ahead.load(Ordering::Relaxed) && self.is_read_whole(listed) {
+            match self.bucket.begin_reading(&listed.key, self.chunk_bytes) {
+                Err(failure) if failure.kind != FailureKind::Connection => {}
+                found => return Ok(found?.map(|head| shown(head, None))),
+            }
         }
         Ok(self.bucket.head(&listed.key)?.map(|head| shown(head, None)))
     }
 
+    /// Whether it is likely that an object will be read, with one request.
+    fn is_read_whole(&self, listed: &Listed) -> bool {
+        let is_marker = listed.key.ends_with('/');
+        let is_likely = self.reads_are_likely.load(Ordering::Relaxed);
+        is_likely && !is_marker && !is_archived(&listed.seen) && listed.seen.size <= self.chunk_bytes
+    }
+
     /// How many bytes of an object come with the look at it, and room for them, if they are to.
     fn room_ahead(&self, listed: &Listed) -> Option<(usize, Taken)> {
-        let is_marker = listed.key.ends_with('/');
-        let is_small = listed.seen.size <= AHEAD_BYTES_MAX;
-        let is_likely = self.reads_are_likely.load(Ordering::Relaxed);
-        if is_marker || !is_small || !is_likely || is_archived(&listed.seen) {
+        if listed.seen.size > AHEAD_BYTES_MAX || !self.is_read_whole(listed) {
             return None;
         }
         let bytes = usize::try_from(listed.seen.size).ok()?;
@@ -188,6 +230,8 @@ fn archived(failure: &Failure, seen: &Seen) -> Failure {
 /// An object that is to be looked at, and who hears of it.
 struct Ask {
     listed: Listed,
+    /// Its content is to be on the way.
+    begins: bool,
     tell: SyncSender<Looked>,
 }
 

@@ -1,7 +1,7 @@
 //! What was looked at, on its way to a sink: files, and the directories that their keys have in front.
 
 use super::ahead::{Ahead, Look, Looked};
-use super::{FILE, LIST, LOOK, ObjectSource, Shown, Version, not_found};
+use super::{FILE, First, LIST, LOOK, ObjectSource, Shown, Version, not_found};
 use crate::location::why_no_path;
 use crate::store::{About, Seen};
 use std::collections::HashSet;
@@ -90,8 +90,12 @@ impl<'a> Scan<'a> {
     fn single(&mut self) {
         let source = self.source;
         let path = RelativePath::new(source.top.clone()).unwrap_or_default();
-        match source.look(&path, LOOK) {
-            Ok((_, head)) => {
+        let head = match source.first() {
+            Some(First::Head(head)) => Ok(head),
+            _ => source.look(&path, LOOK).map(|(_, head)| head),
+        };
+        match head {
+            Ok(head) => {
                 let version = source.version_of(&head);
                 self.file(path, version, &head.about);
             }
@@ -102,7 +106,7 @@ impl<'a> Scan<'a> {
     /// What was found of the next object. False: nothing more is wanted, or comes.
     fn look(&mut self, look: Look) -> bool {
         let lost = |object: &Looked| object.result.as_ref().err().and_then(|_| self.source.bucket.lost());
-        let failure = match look.map(|told| told.recv()) {
+        let failure = match look.map(|told| self.source.hear(&told)) {
             Ok(Ok(object)) => match lost(&object) {
                 // Of each of the rest the same would be told.
                 Some(failure) => failure,

@@ -25,8 +25,11 @@ impl ObjectSources {
     /// These.
     ///
     /// # Errors
-    /// `Usage` if one gives what is in it and no name, or two give the same.
-    pub fn of(sources: Vec<ObjectSource>) -> Result<ObjectSources> {
+    /// `Usage` if one gives what is in it and no name, or two give the same. That of one which is none.
+    pub fn of(sources: impl IntoIterator<Item = Result<ObjectSource>>) -> Result<ObjectSources> {
+        let in_turn = |(number, source): (usize, Result<ObjectSource>)| Ok(source?.in_turn(number));
+        let sources: Vec<ObjectSource> =
+            sources.into_iter().enumerate().map(in_turn).collect::<Result<_>>()?;
         let has_none = sources.iter().any(|source| source.top.is_empty());
         let is_twice = |at: usize| sources[..at].iter().any(|other| other.top == sources[at].top);
         if has_none || (0..sources.len()).any(is_twice) {

@@ -188,18 +188,128 @@ fn where_reads_are_likely_a_small_object_costs_one_request() {
     let (source, _) = open(&bucket, "");
     source.expect_reads(true);
     let (found, _) = scan(&source);
-    assert_eq!(requests(&bucket), (2, 5, 0), "the large one and the marker are looked at");
+    assert_eq!(requests(&bucket), (1, 5, 0), "the marker is looked at");
+    assert_eq!(bucket.count("begin reading"), 1, "the large one is on its way");
     for entry in files(&found) {
         let mut buffer = vec![0; entry.evidence.size as usize];
         assert_eq!(source.read_small(entry, &mut buffer).unwrap(), buffer.len());
         assert!(buffer == bucket.get(&entry.path.to_string()).unwrap().content, "{}", entry.path);
     }
-    assert_eq!(requests(&bucket), (2, 5, 1));
+    assert_eq!(requests(&bucket), (1, 5, 0));
     let last = found.entries.last().unwrap();
     assert_eq!((last.evidence.mtime, last.mode), (time, 0o600));
     // Who reads it twice gets it from the store.
     source.read_small(last, &mut [0; 1]).unwrap();
-    assert_eq!(requests(&bucket), (2, 5, 2));
+    assert_eq!(requests(&bucket), (1, 5, 1));
+}
+
+#[test]
+fn the_first_objects_that_one_request_brings_are_on_their_way_once_they_are_looked_at() {
+    const CHUNK: u64 = 2 * AHEAD_BYTES_MAX;
+    let (bucket, content) = (Memory::new(), vec![7_u8; AHEAD_BYTES_MAX as usize + 1]);
+    (0..2 * READS_AT_ONCE).for_each(|number| bucket.set(&format!("{number:02}"), &content));
+    // It takes several.
+    bucket.set("00", &vec![7; CHUNK as usize + 1]);
+    let options = SourceOptions { chunk_bytes: Some(CHUNK), ..SourceOptions::default() };
+    let (source, _) = ObjectSource::of(bucket.clone(), &at(""), options.clone()).unwrap();
+    source.expect_reads(true);
+    let (found, totals) = scan(&source);
+    assert!(totals.complete && files(&found).count() == 2 * usize::from(READS_AT_ONCE), "{totals:?}");
+    let begun = u64::from(READS_AT_ONCE) - 1;
+    assert_eq!(bucket.count("begin reading"), begun);
+    assert_eq!(requests(&bucket), (u64::from(2 * READS_AT_ONCE) - begun, 0, 0));
+    let mut buffer = vec![0; content.len()];
+    for entry in files(&found).skip(1) {
+        let file = source.open(entry).unwrap();
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), buffer.len());
+        assert_eq!(file.evidence().unwrap(), entry.evidence);
+        assert!(buffer == content);
+    }
+    assert_eq!(bucket.count("read"), u64::from(2 * READS_AT_ONCE) - 1 - begun);
+    // Where nobody will read what was begun it is given up, and an object that cannot be read is offered all the same.
+    scan(&source);
+    assert_eq!(lock(&bucket.begun).len() as u64, begun);
+    source.expect_reads(false);
+    assert!(lock(&bucket.begun).is_empty());
+    source.expect_reads(true);
+    *lock(&bucket.refuses) = Some(FailureKind::Permission);
+    let (found, totals) = scan(&source);
+    assert!(totals.complete && files(&found).count() == 2 * usize::from(READS_AT_ONCE), "{totals:?}");
+    *lock(&bucket.refuses) = None;
+    // Of several places those behind the first wait for their turn.
+    let bucket = Memory::new();
+    ["a/1", "a/2", "b/1", "c/1"].iter().for_each(|key| bucket.set(key, &content));
+    let places = ["a", "b", "c"].map(|key| open(&bucket, key).0);
+    let source = ObjectSources::of(places.map(Ok)).unwrap();
+    source.expect_reads(true);
+    source.scan(&mut Found::default());
+    assert_eq!((bucket.count("begin reading"), bucket.count("head")), (2, 3 + 2));
+    assert_eq!(lock(&bucket.begun).len(), 2);
+    drop(source);
+    assert!(lock(&bucket.begun).is_empty(), "nobody reads them any more");
+}
+
+/// A store that answers so few at once that all are busy with what nobody takes yet.
+#[test]
+fn what_is_on_the_way_gives_way_where_a_look_waits_for_it() {
+    let (bucket, content) = (Memory::new(), vec![7_u8; AHEAD_BYTES_MAX as usize + 1]);
+    ["a", "b", "c"].iter().for_each(|key| bucket.set(key, &content));
+    bucket.answers_beside_begun.store(1, std::sync::atomic::Ordering::Relaxed);
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    let (found, totals) = scan(&source);
+    assert!(totals.complete && files(&found).count() == 3, "{totals:?}");
+    assert!(!source.begins_ahead.load(std::sync::atomic::Ordering::Relaxed));
+}
+
+#[test]
+fn chunks_are_as_large_as_leaves_each_stream_some() {
+    const MIB: u64 = 1 << 20;
+    for (bytes, chunk) in [
+        (None, 16 * MIB),
+        (Some(0), 4 * MIB),
+        (Some(512 * MIB), 4 * MIB),
+        (Some(1023 * MIB), 4 * MIB),
+        (Some(1024 * MIB), 8 * MIB),
+        (Some(2047 * MIB), 8 * MIB),
+        (Some(2048 * MIB), 16 * MIB),
+        (Some(u64::MAX), 16 * MIB),
+    ] {
+        assert_eq!(chunk_bytes_for(bytes), chunk, "{bytes:?}");
+    }
+    let bucket = with(&["run/a", "run/b"]);
+    assert_eq!(open(&bucket, "run/a").0.chunk_bytes(), 4 * MIB);
+    assert_eq!(open(&bucket, "run/").0.chunk_bytes(), 4 * MIB);
+    // Of a bucket as a whole nothing is seen yet, nor of what is behind a first page.
+    assert_eq!(open(&bucket, "").0.chunk_bytes(), 16 * MIB);
+    bucket.page_keys.store(1, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(open(&bucket, "run/").0.chunk_bytes(), 16 * MIB);
+    let options = SourceOptions { chunk_bytes: Some(MIB), ..SourceOptions::default() };
+    assert_eq!(ObjectSource::of(bucket, &at("run/a"), options).unwrap().0.chunk_bytes(), MIB);
+}
+
+#[test]
+fn what_opening_a_place_showed_is_not_asked_for_again_by_the_scan_that_follows() {
+    let bucket = with(&["run/a", "run/b"]);
+    bucket.page_keys.store(1, std::sync::atomic::Ordering::Relaxed);
+    let (source, _) = open(&bucket, "run/");
+    assert_eq!(bucket.count("list"), 1);
+    assert_eq!(names(&scan(&source).0), ["a", "b"]);
+    assert_eq!(bucket.count("list"), 2);
+    // A second scan sees what came since.
+    bucket.set("run/0", b"0");
+    assert_eq!(names(&scan(&source).0), ["0", "a", "b"]);
+    assert_eq!(bucket.count("list"), 5);
+    let heads = bucket.count("head");
+    let (source, _) = open(&bucket, "run/a");
+    assert_eq!(names(&scan(&source).0), ["a"]);
+    assert_eq!(bucket.count("head"), heads + 1);
+    // So does one that comes late.
+    let (source, _) = open(&bucket, "run/");
+    bucket.set("run/c", b"c");
+    let late = Instant::now().checked_sub(FIRST_LASTS).expect("a clock that runs for longer");
+    lock(&source.first).as_mut().unwrap().1 = late;
+    assert_eq!(names(&scan(&source).0), ["0", "a", "b", "c"]);
 }
 
 #[test]
@@ -276,7 +386,7 @@ fn an_object_whose_content_is_refused_is_offered_and_who_reads_it_is_told() {
 fn an_object_that_was_overwritten_is_changed_wherever_that_shows() {
     let bucket = with(&["aa", "b"]);
     // It takes two requests.
-    let options = SourceOptions { chunk_bytes: 1, ..SourceOptions::default() };
+    let options = SourceOptions { chunk_bytes: Some(1), ..SourceOptions::default() };
     let (source, _) = ObjectSource::of(bucket.clone(), &at(""), options).unwrap();
     let (found, _) = scan(&source);
     let entry = &found.entries[0];
@@ -341,7 +451,7 @@ fn a_store_that_is_away_is_not_asked_to_remove_each_object() {
 fn several_places_are_one_source_each_under_its_own_name() {
     let (bucket, more) = (with(&["x/a", "y", "z/a"]), with(&["deep/w/b"]));
     let several = |places: &[(&Arc<Memory>, &str)]| {
-        ObjectSources::of(places.iter().map(|(bucket, key)| open(bucket, key).0).collect())
+        ObjectSources::of(places.iter().map(|(bucket, key)| Ok(open(bucket, key).0)))
     };
     let source = several(&[(&bucket, "x"), (&more, "deep/w"), (&bucket, "y")]).unwrap();
     let mut found = Found::default();
@@ -392,7 +502,7 @@ fn a_place_that_is_away_ends_the_copy_only_when_its_turn_comes() {
     let (bucket, away) = (with(&["x/a"]), with(&["y/b"]));
     let places = [open(&bucket, "x").0, open(&away, "y").0];
     away.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
-    let source = ObjectSources::of(places.into()).unwrap();
+    let source = ObjectSources::of(places.map(Ok)).unwrap();
     assert!(source.lost().is_none());
     let mut sink = Asks(&source, Vec::new());
     assert!(!source.scan(&mut sink).complete);
@@ -435,14 +545,17 @@ impl ScanSink for Waits<'_> {
 
 #[test]
 fn of_several_places_some_are_listed_ahead_and_their_entries_keep_the_order() {
-    let bucket = with(&["a/x", "b/x", "c/x", "d/x", "e/x"]);
+    // Opening each brings its first page, and the other is listed ahead.
+    let bucket = with(&["a/x", "a/y", "b/x", "b/y", "c/x", "c/y", "d/x", "d/y", "e/x", "e/y"]);
+    bucket.page_keys.store(1, std::sync::atomic::Ordering::Relaxed);
     let places = ["a", "b", "c", "d", "e"].map(|key| open(&bucket, key).0);
-    let source = ObjectSources::of(places.into()).unwrap();
+    let source = ObjectSources::of(places.map(Ok)).unwrap();
     let lists = bucket.count("list") + several::SOURCES_AHEAD as u64 + 1;
     let mut sink = Waits(&bucket, lists, Found::default());
     let totals = source.scan(&mut sink);
-    assert!(totals.complete && totals.entries == 10, "{totals:?}");
-    assert_eq!(names(&sink.2), ["a", "a/x", "b", "b/x", "c", "c/x", "d", "d/x", "e", "e/x"]);
+    assert!(totals.complete && totals.entries == 15, "{totals:?}");
+    let of = |top: &str| [top.to_owned(), format!("{top}/x"), format!("{top}/y")];
+    assert_eq!(names(&sink.2), ["a", "b", "c", "d", "e"].map(of).concat());
 }
 
 #[test]

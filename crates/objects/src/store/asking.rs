@@ -58,8 +58,8 @@ pub(super) struct Wish<'a> {
     pub limit: Duration,
     /// Bytes of an answer in words. `None`: it is an object's content.
     pub words_max: Option<usize>,
-    /// Bytes of content that are to come, as far as that is known; else 0.
-    pub brings: u64,
+    /// Bytes of content that the connection is to carry besides, as far as that is known; else 0.
+    pub carries: u64,
     /// A store that does not answer this is not given up for it.
     pub is_try: bool,
     /// What may pass is not asked again: who asks looks before.
@@ -72,7 +72,7 @@ impl<'a> Wish<'a> {
         let (query, headers, content) = (Vec::new(), Vec::new(), None);
         let words_max = Some(WORDS_BYTES_MAX);
         let limit = ANSWER_LIMIT;
-        let (brings, is_try, once) = (0, false, false);
+        let (carries, is_try, once) = (0, false, false);
         Wish {
             operation,
             right,
@@ -83,7 +83,7 @@ impl<'a> Wish<'a> {
             content,
             limit,
             words_max,
-            brings,
+            carries,
             is_try,
             once,
         }
@@ -371,7 +371,7 @@ impl Store {
             address: self.address(wish, credentials, at)?,
             headers: &wish.headers,
             content: wish.content,
-            brings: wish.brings,
+            carries: wish.carries,
             sent: &self.sent_pieces,
             limit: wish.limit,
             is_words: wish.words_max.is_some(),

@@ -167,19 +167,30 @@ impl Store {
         Ok(self.look(key)?.map(|(head, _)| head))
     }
 
-    /// The same, and the mark of the upload that made it.
-    pub(super) fn look(&self, key: &str) -> Result<Option<(Head, Option<String>)>> {
-        self.look_within(key, &mut self.budget())
+    /// The same by a connection that carries so many bytes of content next: to a store that is far one is not made
+    /// twice.
+    ///
+    /// # Errors
+    /// As [`Store::head`].
+    pub fn head_before(&self, key: &str, bytes: u64) -> Result<Option<Head>> {
+        Ok(self.look_within(key, bytes, &mut self.budget())?.map(|(head, _)| head))
     }
 
-    /// The same, within a budget that others use, too.
+    /// The same, and the mark of the upload that made it.
+    pub(super) fn look(&self, key: &str) -> Result<Option<(Head, Option<String>)>> {
+        self.look_within(key, 0, &mut self.budget())
+    }
+
+    /// The same by a connection that carries so many bytes besides, within a budget that others use, too.
     pub(super) fn look_within(
         &self,
         key: &str,
+        carries: u64,
         budget: &mut Budget,
     ) -> Result<Option<(Head, Option<String>)>> {
         let mut wish = Wish::new(LOOK, "s3:GetObject", Method::Head, Some(key));
         wish.headers.push(("x-amz-checksum-mode", "ENABLED".into()));
+        wish.carries = carries;
         match self.ask_within(&wish, budget) {
             Ok(got) => {
                 let mark = word(&got.headers, MARK).map(str::to_owned);

@@ -10,6 +10,7 @@ use crate::answers::{http_time_of, http_time_words, quoted_etag};
 use crate::http::{REQUESTS_MAX, Trouble};
 use crate::retries::Budget;
 use rusty_s3::Method;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
@@ -84,37 +85,69 @@ impl Store {
     /// # Errors
     /// What the store says, if it refuses.
     pub fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
-        let mut wish = Wish::new(READ, "s3:GetObject", Method::Get, Some(key));
-        wish.words_max = None;
         let mut budget = self.budget();
         loop {
             let begun = Instant::now();
-            let got = match self.ask_within(&wish, &mut budget) {
-                Ok(got) => got,
-                Err(Refused { status: 404, .. }) => return Ok(None),
-                Err(refused) => return Err(refused.into()),
-            };
-            // With this one what a length says does not hold.
-            let has_length = !got.headers.contains_key("transfer-encoding");
-            let head = head(key, &got.headers).filter(|_| has_length && got.status == 200);
-            let (Some(head), Some(content)) = (head, got.content) else {
-                return Ok(self.head(key)?.map(|head| (head, None)));
-            };
-            let Some(bytes) = usize::try_from(head.seen.size).ok().filter(|bytes| *bytes <= bytes_max) else {
+            let Some((head, body)) = self.whole(key, 0, &mut budget)? else { return Ok(None) };
+            let Some(mut body) = body.filter(|body| body.through <= bytes_max as u64) else {
                 return Ok(Some((head, None)));
             };
-            let Seen { size: through, etag, modified, .. } = head.seen.clone();
-            let (key_of_it, modified) = (key.to_owned(), modified.seconds);
-            let mut body = Body { key: key_of_it, etag, modified, at: 0, through, shows_end: false, content };
-            let mut buffer = vec![0; bytes];
+            // Fits: it is at most `bytes_max`.
+            let mut buffer = vec![0; body.through as usize];
             let (filled, trouble) = body.fill(&mut buffer);
             let Some(trouble) = trouble else {
                 self.keep(body);
                 return Ok(Some((head, Some(buffer))));
             };
             let took = if filled > 0 { Duration::ZERO } else { begun.elapsed() };
-            self.wait_behind(key, (filled as u64, through), &trouble, took, &mut budget)?;
+            self.wait_behind(key, (filled as u64, body.through), &trouble, took, &mut budget)?;
         }
+    }
+
+    /// What stands at `key` now, as [`head`](Self::head) tells it, and its content on the way: who
+    /// [reads](Self::read) that version from its first byte on soon sends no request. Not so where the content has more
+    /// than `bytes_max` bytes, or the answer does not say how many. `None` if nothing has this key.
+    ///
+    /// # Errors
+    /// What the store says, if it refuses.
+    pub fn begin_reading(&self, key: &str, bytes_max: u64) -> Result<Option<Head>> {
+        let Some((head, body)) = self.whole(key, bytes_max, &mut self.budget())? else { return Ok(None) };
+        if let Some(body) = body.filter(|body| body.through <= bytes_max) {
+            self.keep(Body { is_ahead: true, ..body });
+        }
+        Ok(Some(head))
+    }
+
+    /// Gives up what [was begun](Self::begin_reading) and nobody reads.
+    pub fn forget_begun(&self) {
+        let mut bodies = lock(&self.bodies);
+        let (ahead, rest) = bodies.drain(..).partition(|body| body.is_ahead);
+        *bodies = rest;
+        drop(bodies);
+        // Outside of the lock: that may close connections.
+        drop::<VecDeque<Body>>(ahead);
+    }
+
+    /// What stands at `key` now and all of its content, of about so many bytes, if the answer says how long it is.
+    /// `None` if nothing has this key.
+    fn whole(&self, key: &str, carries: u64, budget: &mut Budget) -> Result<Option<(Head, Option<Body>)>> {
+        let mut wish = Wish::new(READ, "s3:GetObject", Method::Get, Some(key));
+        (wish.words_max, wish.carries) = (None, carries);
+        let got = match self.ask_within(&wish, budget) {
+            Ok(got) => got,
+            Err(Refused { status: 404, .. }) => return Ok(None),
+            Err(refused) => return Err(refused.into()),
+        };
+        // With this one what a length says does not hold.
+        let has_length = !got.headers.contains_key("transfer-encoding");
+        let head = head(key, &got.headers).filter(|_| has_length && got.status == 200);
+        let (Some(head), Some(content)) = (head, got.content) else {
+            return Ok(self.head(key)?.map(|head| (head, None)));
+        };
+        let Seen { size: through, etag, modified, .. } = head.seen.clone();
+        let (key, modified) = (key.to_owned(), modified.seconds);
+        let body = Body { key, etag, modified, at: 0, through, shows_end: false, is_ahead: false, content };
+        Ok(Some((head, Some(body))))
     }
 
     /// Waits until what broke off in front of a byte is to be asked for again, up to another.
@@ -149,10 +182,11 @@ impl Store {
         let written = Some(seen.modified.seconds).filter(|seconds| seen.etag.is_empty() && *seconds != 0);
         if !seen.etag.is_empty() {
             wish.headers.push(("if-match", quoted_etag(&seen.etag).into()));
-        } else if let Some(words) = written.and_then(http_time_words) {
+        } else if let Some(words) = written.and_then(|seconds| http_time_words(seconds.saturating_add(1))) {
+            // A store that shows whole seconds may compare with parts of one, and would refuse its own.
             wish.headers.push(("if-unmodified-since", words.into()));
         }
-        (wish.words_max, wish.brings) = (None, through - at);
+        (wish.words_max, wish.carries) = (None, through - at);
         let got = match self.ask_within(&wish, budget) {
             Ok(got) => got,
             Err(Refused { status: 412 | 416, .. }) => return Err(self.changed(key)),
@@ -199,7 +233,8 @@ impl Store {
         };
         let content = got.content.ok_or_else(|| self.nonsense(&wish, "it has no content"))?;
         let (modified, shows_end) = (seen.modified.seconds, length.is_none());
-        Ok(Body { key: key.to_owned(), etag: seen.etag.clone(), modified, at, through, shows_end, content })
+        let (key, etag) = (key.to_owned(), seen.etag.clone());
+        Ok(Body { key, etag, modified, at, through, shows_end, is_ahead: false, content })
     }
 
     fn changed(&self, key: &str) -> Failure {
@@ -210,11 +245,13 @@ impl Store {
     fn kept(&self, key: &str, seen: &Seen, at: u64) -> Option<Body> {
         let is_it = |body: &Body| {
             let is_version = !seen.etag.is_empty() || body.modified == seen.modified.seconds;
-            body.at == at && body.key == key && body.etag == seen.etag && is_version
+            // Of one that was begun as what stood there nobody asked whether it is this version.
+            let is_as_long = !body.is_ahead || body.through == seen.size;
+            body.at == at && body.key == key && body.etag == seen.etag && is_version && is_as_long
         };
         let mut bodies = lock(&self.bodies);
         let place = bodies.iter().position(is_it)?;
-        bodies.remove(place)
+        bodies.remove(place).map(|body| Body { is_ahead: false, ..body })
     }
 
     /// Keeps what somebody will go on with; of one at its end, the connection.

@@ -59,7 +59,7 @@ impl Store {
         let (mut budget, before) = (self.budget(), self.before());
         let mut lost = false;
         loop {
-            match self.look_within(key, &mut budget)? {
+            match self.look_within(key, 0, &mut budget)? {
                 None => return Ok(gone(lost)),
                 Some((head, _)) if !is_same(&head.seen, seen) => return Ok(Removed::Other),
                 Some(_) => {}

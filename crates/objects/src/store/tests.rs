@@ -126,6 +126,49 @@ fn a_body_that_is_cut_goes_on_where_it_broke_and_with_the_same_version() {
 }
 
 #[test]
+fn a_look_before_much_content_goes_by_the_connection_that_carries_it() {
+    let (fake, store) = fake();
+    store.list("", false, None).unwrap();
+    let bytes = content(100_000);
+    assert_eq!(store.head_before("k", 100_000).unwrap(), None);
+    store.put("k", &bytes, &About::default(), &If::Absent).unwrap();
+    let by = |operation| fake.asked_to(operation)[0].connection;
+    assert_eq!(by("HeadObject"), by("PutObject"));
+    assert_ne!(by("ListObjectsV2"), by("PutObject"));
+}
+
+#[test]
+fn content_that_is_on_the_way_is_read_without_another_request() {
+    let (fake, store) = fake();
+    let bytes = content(300_000);
+    fake.put("k", &bytes);
+    let head = store.head("k").unwrap().unwrap();
+    let looks = fake.asked_to("HeadObject").len();
+    assert_eq!(store.begin_reading("k", 300_000).unwrap(), Some(Head { crc64: None, ..head.clone() }));
+    assert_eq!(store.begin_reading("other", 300_000).unwrap(), None);
+    assert_eq!(read(&store, "k", &head.seen).unwrap(), bytes);
+    assert_eq!(fake.asked_to("GetObject").len(), 2, "one of them of what is not there");
+    assert_eq!(fake.asked_to("HeadObject").len(), looks);
+    // What is longer is read in order, and what is forgotten or another version is asked for again.
+    store.begin_reading("k", 299_999).unwrap();
+    assert_eq!(read(&store, "k", &head.seen).unwrap(), bytes);
+    store.begin_reading("k", 300_000).unwrap();
+    store.forget_begun();
+    assert_eq!(read(&store, "k", &head.seen).unwrap(), bytes);
+    assert_eq!(fake.asked_to("GetObject").len(), 6);
+    store.begin_reading("k", 300_000).unwrap();
+    fake.put("k", &bytes[1..]);
+    let now = store.begin_reading("k", 300_000).unwrap().unwrap();
+    assert_eq!(read(&store, "k", &now.seen).unwrap(), &bytes[1..]);
+    assert_eq!(read(&store, "k", &head.seen).unwrap(), bytes, "what was on the way is of the version before");
+    assert_eq!(read(&store, "k", &head.seen).unwrap_err().kind, FailureKind::Changed);
+    // One that breaks off on the way goes on where it broke.
+    fake.fail("GetObject", 1, Fault::Cut(100_000));
+    store.begin_reading("k", 300_000).unwrap();
+    assert_eq!(read(&store, "k", &now.seen).unwrap(), &bytes[1..]);
+}
+
+#[test]
 fn a_small_object_is_looked_at_and_read_with_one_request() {
     let (fake, store) = fake();
     let time = Some(Time { seconds: 7, nanos: 5 });
