@@ -341,7 +341,9 @@ impl Asked {
         };
         // A bucket that is written takes no chunks of every size.
         let chunk_bytes = match &to {
-            To::Given(to) => to.chunk_bytes.map_or(self.chunk_bytes, |suits| Some(suits(self.chunk_bytes))),
+            To::Given(to) => {
+                to.chunk_bytes.map_or(self.chunk_bytes, |suits| Some(suits(self.chunk_bytes, None)))
+            }
             _ => self.chunk_bytes,
         };
         let mut from: Option<From> = None;

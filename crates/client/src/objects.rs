@@ -161,7 +161,7 @@ impl Bucket {
             place: message::Place { export: None, path: self.name() },
             way: self.store.name(),
             below,
-            chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+            chunk_bytes: Some(chunk_bytes_for),
             finds_renames: false,
             give_up: Some(gives_up(slice::from_ref(self))),
         })

@@ -46,7 +46,7 @@ mod meter;
 
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
-pub use given::{GiveUp, GivenDestination, GivenSource, OpenDestination, OpenSource};
+pub use given::{GiveUp, GivenDestination, GivenSource, OpenDestination, OpenSource, SuitsChunks};
 pub use meter::{Counted, Meter};
 pub use removal::refuse_sources;
 

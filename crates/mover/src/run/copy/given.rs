@@ -4,6 +4,8 @@ use super::{From, Job, STOP_NOTICE, Stop, To, stopped};
 use crate::endpoint::{Destination, Source};
 use crate::failure::{FailureKind, Result};
 use crate::plan::{Asked, Chosen, Plan};
+use std::fs::{self, Metadata};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -59,6 +61,10 @@ impl GivenSource {
 pub type OpenDestination =
     Arc<dyn Fn(&SourceForm, &Terms, &[FilterRule]) -> Result<Arc<dyn Destination>> + Send + Sync>;
 
+/// Bytes of a chunk that suit a destination, of what the user asks for, and of the bytes of the largest file, as far as
+/// that is known before: a size that [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes.
+pub type SuitsChunks = fn(Option<u64>, Option<u64>) -> u64;
+
 /// A destination that is not the mover's own. What it says is durable is kept.
 #[derive(Clone)]
 pub struct GivenDestination {
@@ -74,9 +80,8 @@ pub struct GivenDestination {
     pub way: String,
     /// Where below `way` it is, with slashes: of two that are one inside the other only one deletes.
     pub below: Vec<u8>,
-    /// Bytes of a chunk that suit it, of what the user asks for: a size that
-    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes. `None`: any do.
-    pub chunk_bytes: Option<fn(Option<u64>) -> u64>,
+    /// Bytes of a chunk that suit it. `None`: any do.
+    pub chunk_bytes: Option<SuitsChunks>,
     /// Where that is asked it looks for content that it has under other names.
     pub finds_renames: bool,
     /// As [`GivenSource::give_up`].
@@ -139,6 +144,22 @@ impl Drop for Over<'_> {
     }
 }
 
+impl From {
+    /// Bytes of the largest file that it names itself, or of all that it is; what is in directories nobody knows before
+    /// they are read.
+    fn largest_known(&self) -> Option<u64> {
+        match self {
+            From::Local(paths) => {
+                let of_file = |path: &PathBuf| fs::metadata(path).ok().filter(Metadata::is_file);
+                paths.iter().filter_map(of_file).map(|file| file.len()).max()
+            }
+            From::Zero(bytes) => Some(*bytes),
+            From::Noise(_, of_each) => Some(*of_each),
+            From::Dataset(_) | From::Simulated(_) | From::Given(_) | From::Far(..) => None,
+        }
+    }
+}
+
 impl Job<'_> {
     /// What was asked for, with chunks as given ends take them.
     pub(super) fn asked_of_given(&self, asked: Asked) -> Asked {
@@ -146,8 +167,11 @@ impl Job<'_> {
         let request = asked.request_bytes.map_or(0, u64::from);
         let chunk_bytes = match (self.from, self.to) {
             (_, To::Given(to)) => match to.chunk_bytes {
-                Some(suits) if suits(asked.chunk_bytes) < request => Some(suits(Some(request))),
-                Some(suits) => Some(suits(asked.chunk_bytes)),
+                Some(suits) => {
+                    let largest = self.from.largest_known();
+                    let bytes = suits(asked.chunk_bytes, largest);
+                    Some(if bytes < request { suits(Some(request), largest) } else { bytes })
+                }
                 None => asked.chunk_bytes,
             },
             (From::Given(from), _) => asked.chunk_bytes.or(from.chunk_bytes.map(|bytes| bytes.max(request))),
@@ -212,6 +236,11 @@ mod tests {
         })
     }
 
+    /// A tenth of the largest file, and 8 MiB, at least.
+    fn suits(asked: Option<u64>, largest: Option<u64>) -> u64 {
+        asked.unwrap_or(16 * MIB).max(8 * MIB).max(largest.unwrap_or(0).div_ceil(10).next_power_of_two())
+    }
+
     /// Opens nothing that keeps anything.
     fn given_destination() -> GivenDestination {
         GivenDestination {
@@ -244,7 +273,7 @@ mod tests {
                 Ok(Arc::new(NullDestination::default()))
             }),
             note: Arc::new(move || (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())),
-            chunk_bytes: Some(|asked| asked.unwrap_or(16 * MIB).max(8 * MIB)),
+            chunk_bytes: Some(suits),
             ..given_destination()
         });
         let identity = Identity::generate("somebody").unwrap();
@@ -296,6 +325,20 @@ mod tests {
             let report = copied_to(&from, &To::Null, &wishes).unwrap();
             assert_eq!(report.plan.chunk_bytes.value, takes);
         }
+    }
+
+    #[test]
+    fn a_file_that_is_named_goes_in_chunks_that_are_large_enough_for_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [small, large] = ["small", "large"].map(|name| scratch.path().join(name));
+        fs::write(&small, b"x").unwrap();
+        fs::File::create(&large).unwrap().set_len(200 * MIB).unwrap();
+        let to = To::Given(GivenDestination { chunk_bytes: Some(suits), ..given_destination() });
+        let chunk = |from: From| copied_to(&from, &to, &Wishes::default()).unwrap().plan.chunk_bytes.value;
+        assert_eq!(chunk(From::Local(vec![small.clone()])), 16 * MIB);
+        assert_eq!(chunk(From::Local(vec![small, large])), 32 * MIB);
+        assert_eq!(chunk(From::Local(vec![scratch.path().to_owned()])), 16 * MIB, "nobody looked into it");
+        assert_eq!(chunk(From::Zero(200 * MIB)), 32 * MIB);
     }
 
     struct IsFar;

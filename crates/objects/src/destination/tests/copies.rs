@@ -37,7 +37,7 @@ fn to_fake(store: &Arc<Store>) -> To {
         place: thalweg_wire::message::Place { export: None, path: b"s3://bucket/to/".to_vec() },
         way: "s3://bucket".to_owned(),
         below: b"to/".to_vec(),
-        chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+        chunk_bytes: Some(chunk_bytes_for),
         finds_renames: false,
         give_up: None,
     })
