@@ -2,8 +2,8 @@
 //!
 //! 1. Pages of the flat listing are asked for one ahead of what is looked at.
 //! 2. What an object was as a file is kept beside it, and only a look at each tells it: so many looks at once. Where
-//! reads are likely, the look at a small object brings its content, too: one request instead of two; and of the first
-//!    objects, as far as a chunk holds them, content is on the way from then on.
+//!    reads are likely, the look at a small object brings its content, too: one request instead of two; and of the
+//!    first objects, as far as a chunk holds them, content is on the way from then on.
 //! 3. Entries go to the sink, directories made of the keys that have them in front.
 //!
 //! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them). Of
@@ -57,7 +57,7 @@ pub const READS_AT_ONCE: u16 = 16;
 /// that are not equally fast the slowest then holds up the end by an eighth at most.
 const REQUESTS_OF_EACH: u64 = 8;
 /// Bytes that one request brings, if nobody says: as few far away take several round trips, and of more each stream
-/// would have too few. Powers of two.
+/// would have too few (docs/measurements.md, a far bucket). Powers of two.
 const CHUNK_BYTES_MIN: u64 = 4 << 20;
 /// See [`CHUNK_BYTES_MIN`]. With more, one that breaks off would have more to bring again.
 const CHUNK_BYTES_MAX: u64 = 16 << 20;
@@ -99,6 +99,8 @@ pub struct ObjectSource {
     first: Mutex<Option<(First, Instant)>>,
     /// The first objects of a scan are on the way once they are looked at.
     begins_ahead: AtomicBool,
+    /// How long one look is waited for before they give way.
+    look_waits: Duration,
 }
 
 /// What opening a place showed of it.
@@ -154,7 +156,8 @@ struct Shown {
 impl ObjectSource {
     /// Opens what `location` names, as rsync reads a path: an object of this key is a single file; else a key without a
     /// slash at its end is a directory, which is placed itself below the destination; one with a slash, and the bucket
-    /// itself, is what is in it. Returns what names at the destination depend on. Nothing is listed yet.
+    /// itself, is what is in it. Returns what names at the destination depend on. What was asked for that is kept for a
+    /// scan that follows soon.
     ///
     /// # Errors
     /// `NotFound` if no object has the key and none is below it; as [`Store::head`] and [`Store::list`].
@@ -217,6 +220,7 @@ impl ObjectSource {
             reads_are_likely,
             first,
             begins_ahead,
+            look_waits: ahead::LOOK_WAITS,
         };
         Ok((source, form))
     }

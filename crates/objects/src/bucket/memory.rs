@@ -281,13 +281,19 @@ impl Bucket for Memory {
         if let Some(kind) = *lock(&self.refuses) {
             return Err(failure(kind, "it is refused"));
         }
-        let most = self.answers_beside_begun.load(Ordering::Relaxed);
-        while most > 0 && lock(&self.begun).len() >= most {
-            std::thread::sleep(Duration::from_millis(10));
-        }
         let object = self.get(key);
-        if object.as_ref().is_some_and(|object| object.seen.size <= bytes_max) {
-            lock(&self.begun).insert(key.to_owned());
+        let is_begun = object.as_ref().is_some_and(|object| object.seen.size <= bytes_max);
+        let most = self.answers_beside_begun.load(Ordering::Relaxed);
+        loop {
+            let mut begun = lock(&self.begun);
+            if most == 0 || begun.len() < most {
+                if is_begun {
+                    begun.insert(key.to_owned());
+                }
+                break;
+            }
+            drop(begun);
+            std::thread::sleep(Duration::from_millis(10));
         }
         Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
     }

@@ -25,7 +25,7 @@ pub(super) const AHEAD_BYTES_MAX: u64 = limits::SEGMENT_BYTES_MIN;
 const BEGUN_AHEAD: usize = READS_AT_ONCE as usize;
 /// So long whoever offers waits for one look. Then what is on the way is given up: a store that answers few at once may
 /// have nobody left for that look.
-const LOOK_WAITS: Duration = Duration::from_secs(5);
+pub(super) const LOOK_WAITS: Duration = Duration::from_secs(5);
 /// Pages that wait for whoever takes them next.
 const PAGES_AHEAD: usize = 1;
 
@@ -148,7 +148,7 @@ impl ObjectSource {
     /// If whoever looks panicked.
     pub(super) fn hear(&self, told: &Receiver<Looked>) -> std::result::Result<Looked, RecvError> {
         loop {
-            match told.recv_timeout(LOOK_WAITS) {
+            match told.recv_timeout(self.look_waits) {
                 Err(RecvTimeoutError::Timeout) => {
                     self.begins_ahead.store(false, Ordering::Relaxed);
                     self.bucket.forget_begun();
@@ -189,7 +189,13 @@ impl ObjectSource {
                 Err(_) => {}
             }
         } else if begins && self.begins_ahead.load(Ordering::Relaxed) && self.is_read_whole(listed) {
-            match self.bucket.begin_reading(&listed.key, self.chunk_bytes) {
+            let found = self.bucket.begin_reading(&listed.key, self.chunk_bytes);
+            let is_wanted = self.begins_ahead.load(Ordering::Relaxed) && self.is_read_whole(listed);
+            if !is_wanted {
+                // It was asked for when it was, and came behind what gave it up.
+                self.bucket.forget_begun();
+            }
+            match found {
                 Err(failure) if failure.kind != FailureKind::Connection => {}
                 found => return Ok(found?.map(|head| shown(head, None))),
             }

@@ -255,11 +255,13 @@ fn what_is_on_the_way_gives_way_where_a_look_waits_for_it() {
     let (bucket, content) = (Memory::new(), vec![7_u8; AHEAD_BYTES_MAX as usize + 1]);
     ["a", "b", "c"].iter().for_each(|key| bucket.set(key, &content));
     bucket.answers_beside_begun.store(1, std::sync::atomic::Ordering::Relaxed);
-    let (source, _) = open(&bucket, "");
+    let (mut source, _) = open(&bucket, "");
+    source.look_waits = Duration::from_millis(100);
     source.expect_reads(true);
     let (found, totals) = scan(&source);
     assert!(totals.complete && files(&found).count() == 3, "{totals:?}");
     assert!(!source.begins_ahead.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(lock(&bucket.begun).is_empty(), "what came behind that gives way, too");
 }
 
 #[test]

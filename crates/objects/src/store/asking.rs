@@ -311,6 +311,8 @@ impl Store {
         let attempts_max = if is_known { None } else { Some(ATTEMPTS_UNKNOWN_MAX) };
         let is_lost = lock(&self.lost).is_some();
         let wait = budget.wait(took, told, attempts_max);
+        // It may answer nobody else until they go.
+        self.forget_begun();
         if wait.is_none() && !wish.is_try {
             self.wear(wish, before);
         }

@@ -118,7 +118,7 @@ impl Store {
         Ok(Some(head))
     }
 
-    /// Gives up what [was begun](Self::begin_reading) and nobody reads.
+    /// Gives up what [was begun](Self::begin_reading) and nobody reads yet; so does whoever waits to ask again.
     pub fn forget_begun(&self) {
         let mut bodies = lock(&self.bodies);
         let (ahead, rest) = bodies.drain(..).partition(|body| body.is_ahead);
@@ -169,6 +169,7 @@ impl Store {
             return Err(failure);
         }
         let Some(wait) = budget.wait(took, None, None) else { return Err(failure) };
+        self.forget_begun();
         tracing::debug!(%failure, ?wait, "the rest is asked for again");
         (self.surroundings.pause)(wait);
         Ok(())
